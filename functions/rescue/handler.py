@@ -1,0 +1,23 @@
+"""The OnFailure destination of worker and scheduler: the platform reports a lost invocation."""
+
+from typing import Any
+from uuid import UUID
+
+from dilamme import settings
+from dilamme.aws.telemetry import set_up
+from dilamme.usecases import session
+from dilamme.usecases.rescue import rescue_leader, rescue_worker
+
+logger, _ = set_up("rescue")
+configuration = settings.load()
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Frees what the lost invocation held; {jobs} for a worker, {invoked} for a scheduler."""
+    lost, request = event["requestPayload"], event["requestContext"]
+    logger.warning("invocation lost", extra={"function": request["functionArn"], "condition": request.get("condition")})
+    connection = session.connection()
+    if "token" in lost:
+        return {"jobs": rescue_worker(connection, configuration, UUID(lost["token"])).jobs}
+    return {"invoked": rescue_leader(connection, configuration, UUID(request["requestId"]))}

@@ -1,0 +1,83 @@
+"""Runs jobs: those that the scheduler's heap chose, then the most urgent, until nothing is left."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from aws_lambda_powertools.metrics import MetricUnit
+
+from dilamme import settings
+from dilamme.aws.telemetry import set_up
+from dilamme.domain.job import Claim
+from dilamme.domain.outcome import Outcome
+from dilamme.domain.pace import Pace
+from dilamme.domain.registry import registry
+from dilamme.store.types import upsert_types
+from dilamme.usecases import session
+from dilamme.usecases.drain import Worker, WorkerEvent, drain
+
+logger, metrics = set_up("worker")
+configuration = settings.load()
+pace = Pace()
+JOBS = Path(__file__).parent / "jobs"
+
+
+def load_jobs(folder: Path) -> None:
+    """Imports every module below ``folder``, which registers the handlers in it; the demo.* ones only where they are on."""
+    sys.path.insert(0, str(folder.parent))  # so that a module of handlers can import another as jobs.<name>
+    for file in sorted(folder.rglob("*.py")):
+        name = "jobs." + ".".join(file.relative_to(folder).with_suffix("").parts)
+        if not name.endswith("__init__") and (name != "jobs.demo" or configuration.demo_jobs):
+            importlib.import_module(name)
+
+
+load_jobs(JOBS)
+registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
+_published = False
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Drains; {admitted, settled}."""
+    connection = session.connection()
+    _publish_types(connection)
+    worker = Worker(
+        settings=configuration,
+        registry=registry,
+        pace=pace,
+        remaining_seconds=lambda: context.get_remaining_time_in_millis() / 1000,
+        reconnect=session.reconnect,
+        observe=observe,
+    )
+    drained = drain(connection, worker, _parse(event))
+    return {"admitted": drained.admitted, "settled": drained.settled}
+
+
+def _publish_types(connection: Any) -> None:
+    global _published
+    if not _published:
+        upsert_types(connection, list(registry.values()))
+        _published = True
+
+
+def _parse(event: dict[str, Any]) -> WorkerEvent:
+    ticked_at = event.get("tickedAt")
+    return WorkerEvent(
+        slot=event["slot"],
+        token=UUID(event["token"]),
+        ids=[UUID(job_id) for job_id in event.get("ids", ())],
+        ticked_at=datetime.fromisoformat(ticked_at) if ticked_at else None,
+    )
+
+
+def observe(settled: Sequence[tuple[Claim, Outcome]]) -> None:
+    """Counts how jobs ended, and how long they had waited, by their original priority."""
+    for claim, outcome in settled:
+        metrics.add_metric(type(outcome).__name__, MetricUnit.Count, 1)
+        wait = (claim.started_at - claim.ready_at).total_seconds() * 1000
+        metrics.add_metric(f"WaitP{claim.priority}", MetricUnit.Milliseconds, wait)
+    metrics.flush_metrics()

@@ -1,0 +1,1 @@
+"""Your job handlers: any module in this folder is found by itself."""

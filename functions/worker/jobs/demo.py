@@ -1,0 +1,34 @@
+"""The demo.* jobs: on in the local stack, off when deployed (DILAMME_DEMO_JOBS)."""
+
+import os
+import time
+from typing import Any
+
+from dilamme import job
+
+
+@job("demo.echo")
+def echo(payload: Any, context: Any) -> Any:
+    """Returns its payload."""
+    return payload
+
+
+@job("demo.sleep")
+def sleep(payload: dict[str, float], context: Any) -> dict[str, float]:
+    """Sleeps for ``{"seconds": s}``."""
+    time.sleep(payload["seconds"])
+    return {"slept": payload["seconds"]}
+
+
+@job("demo.fail")
+def fail(payload: dict[str, int], context: Any) -> dict[str, int]:
+    """Fails its first ``{"times": n}`` attempts."""
+    if context.attempt <= payload["times"]:
+        raise RuntimeError(f"failure {context.attempt} of {payload['times']}, as asked for")
+    return {"attempts": context.attempt}
+
+
+@job("demo.crash")
+def crash(payload: Any, context: Any) -> None:
+    """Ends its process without a word, as a segmentation fault or the out-of-memory killer would."""
+    os._exit(137)

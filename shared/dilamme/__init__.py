@@ -1,0 +1,11 @@
+"""Dilamme: background jobs on AWS Lambda and PostgreSQL.
+
+In an application: `submit` and `submit_many` store jobs on a psycopg connection, in whatever transaction it is in, and
+`wake` starts them after the commit. In a worker's module: `job` registers a handler, which may raise `Retry`, `Snooze`
+or `Fail`.
+"""
+
+from dilamme.client import submit, submit_many, wake
+from dilamme.domain.registry import Fail, Retry, Snooze, job
+
+__all__ = ["Fail", "Retry", "Snooze", "job", "submit", "submit_many", "wake"]

@@ -1,0 +1,102 @@
+"""The library: enqueue from Python, in the caller's own transaction. The same code that the API runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from dilamme import settings
+from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
+from dilamme.domain.submission import BATCH_JOBS_MAX, BatchSubmission, Submission, parse
+from dilamme.store.connection import connect
+from dilamme.usecases.session import database_url
+from dilamme.usecases.submit import submit_here
+
+
+def submit(
+    connection: psycopg.Connection[Any],
+    type: str,  # noqa: A002  the field's name everywhere else
+    payload: Any = None,
+    *,
+    priority: int = 2,
+    scheduled_at: datetime | None = None,
+    interval_seconds: int | None = None,
+    dependency_ids: Sequence[UUID] = (),
+    max_attempts: int | None = None,
+    on_dependency_failure: str = "wait",
+    idempotency_key: str | None = None,
+) -> UUID:
+    """Stores a job in the transaction that ``connection`` is in, so that it exists exactly if the caller's data does.
+
+    ``payload`` is any JSON up to 256 KiB; an empty object when left out. On a connection in autocommit mode, outside a transaction, it is stored at once. Keep the transaction short: while
+    it is open, the jobs in ``dependency_ids`` cannot be completed.
+
+    Returns:
+        The job's id; with an ``idempotency_key`` that was used before for the same job, the first one's.
+
+    Raises:
+        dilamme.domain.errors.InvalidInput: a value is wrong; ``.faults`` name the fields. Nothing was stored.
+        dilamme.domain.errors.Conflict: the idempotency key stands for another job.
+    """
+    fields = {
+        "type": type,
+        "payload": {} if payload is None else payload,
+        "priority": priority,
+        "scheduled_at": scheduled_at,
+        "interval_seconds": interval_seconds,
+        "dependency_ids": list(dependency_ids),
+        "max_attempts": max_attempts,
+        "on_dependency_failure": on_dependency_failure,
+    }
+    return submit_here(connection, [parse(Submission, fields)], idempotency_key, single=True).ids[0]
+
+
+def submit_many(
+    connection: psycopg.Connection[Any], jobs: Iterable[Mapping[str, Any]], *, idempotency_key: str | None = None
+) -> list[UUID]:
+    """Stores up to 1,000 jobs, all or nothing, as `submit` does one; their ids, in order.
+
+    Args:
+        connection: as in `submit`.
+        jobs: the arguments of `submit` as mappings; a job may also have a ``ref``, and ``dependency_refs`` to others.
+        idempotency_key: covers the batch.
+
+    Raises:
+        dilamme.domain.errors.InvalidInput: as in `submit`, with the job's place in the pointer; or jobs wait for each
+            other.
+        dilamme.domain.errors.Conflict: the idempotency key stands for another batch.
+    """
+    batch = [parse(BatchSubmission, fields, place) for place, fields in enumerate(jobs)]
+    if not 1 <= len(batch) <= BATCH_JOBS_MAX:
+        raise InvalidInput(Fault("/jobs", f"must hold 1 to {BATCH_JOBS_MAX} jobs, not {len(batch)}"))
+    return submit_here(connection, batch, idempotency_key).ids
+
+
+def wake(connection: psycopg.Connection[Any] | None = None) -> None:
+    """Starts what has just been committed, at once; without it, the next tick of the scheduler does.
+
+    Call it after the commit: a worker that comes before sees nothing. It needs the name of the worker function in
+    DILAMME_WORKER_FUNCTION, the right to invoke it, and a database connection: the one given, which must not be in a
+    transaction, or a new one to DATABASE_URL.
+
+    Raises:
+        dilamme.domain.errors.ConfigurationError: it is not known what to invoke, or the connection is in a transaction.
+    """
+    # Only here: whoever never wakes does not pay for importing boto3.
+    from dilamme.usecases.wake import wake_worker
+
+    loaded = settings.load()
+    if not loaded.worker_function:
+        raise ConfigurationError("DILAMME_WORKER_FUNCTION is not set: give the name of the worker function to wake")
+    if connection is None:
+        with closing(connect(database_url())) as own:
+            wake_worker(own, loaded)
+        return
+    if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        raise ConfigurationError("wake() was called inside a transaction: commit first, or the worker sees nothing")
+    wake_worker(connection, loaded)
+    if not connection.autocommit:
+        connection.commit()

@@ -1,0 +1,73 @@
+"""The tree of errors that a caller may meet; each carries the HTTP status it means.
+
+A lost race is not among them: it is an empty result (DESIGN §6.7).
+"""
+
+from dataclasses import dataclass
+
+
+class DilammeError(Exception):
+    """The root of what this project raises on purpose."""
+
+    status = 500
+    title = "Internal error"
+
+
+class ConfigurationError(DilammeError):
+    """A setting or a job type cannot work as it stands; raised when a process starts."""
+
+    title = "Wrong configuration"
+
+
+class SchemaError(DilammeError):
+    """The database is not migrated, or to a version that this code does not know."""
+
+    status = 503
+    title = "Database not ready"
+
+
+class DatabaseUnavailable(DilammeError):
+    """PostgreSQL did not answer."""
+
+    status = 503
+    title = "Database unavailable"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with a caller's input: where (a JSON pointer) and what to do about it."""
+
+    pointer: str
+    detail: str
+
+
+class InvalidInput(DilammeError):
+    """The input was understood and refused; nothing was stored."""
+
+    status = 422
+    title = "Invalid input"
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__("; ".join(f"{fault.pointer or '/'}: {fault.detail}" for fault in faults))
+        self.faults = faults
+
+
+class TooLarge(InvalidInput):
+    """A field or a body exceeds its stated size; nothing was stored."""
+
+    status = 413
+    title = "Too large"
+
+
+class NotFound(DilammeError):
+    """No job, series or route of that name."""
+
+    status = 404
+    title = "Not found"
+
+
+class Conflict(DilammeError):
+    """The job's present state, or an idempotency key in use, forbids it."""
+
+    status = 409
+    title = "Conflict"

@@ -1,0 +1,99 @@
+"""A job, its states, and the table of the transitions between them.
+
+Everything that may change a status stands in `TRANSITIONS`; a test reads each UPDATE in ``store/sql`` and holds it
+to an edge of this table.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+
+class Status(StrEnum):
+    """Where a job stands."""
+
+    PENDING = "pending"  # waits: for its time, its dependencies, or a worker
+    RUNNING = "running"  # claimed by a worker, under a lease
+    COMPLETED = "completed"
+    DEAD = "dead"  # out of attempts, or refused for good; can be replayed
+    CANCELLED = "cancelled"
+
+
+TERMINAL = frozenset({Status.COMPLETED, Status.DEAD, Status.CANCELLED})
+
+# verb -> (expected status, next status). The verb is also the name of the SQL block and of the store function.
+TRANSITIONS: dict[str, tuple[Status, Status]] = {
+    "claim": (Status.PENDING, Status.RUNNING),
+    "complete": (Status.RUNNING, Status.COMPLETED),
+    "retry": (Status.RUNNING, Status.PENDING),
+    "hand_back": (Status.RUNNING, Status.PENDING),
+    "bury": (Status.RUNNING, Status.DEAD),
+    "cancel": (Status.PENDING, Status.CANCELLED),
+    "replay": (Status.DEAD, Status.PENDING),
+}
+
+
+class OnDependencyFailure(StrEnum):
+    """What a job does when a dependency is dead or cancelled."""
+
+    WAIT = "wait"  # stays pending, visibly; a replay of the dependency revives it
+    CANCEL = "cancel"  # is cancelled too, and so are its own dependents that say the same
+
+
+class Reason(StrEnum):
+    """Why an attempt, or a job, failed."""
+
+    ERROR = "error"  # the handler raised
+    TIMEOUT = "timeout"  # the handler ran past its time
+    RETRY = "retry"  # the handler asked for another attempt
+    FAIL = "fail"  # the handler said that no attempt will help
+    RESULT = "result"  # the handler's result cannot be stored
+    WORKER_LOST = "worker_lost"  # the worker's process ended under it
+    UNKNOWN_TYPE = "unknown_type"  # no worker knew its type for the whole grace
+    DEPENDENCY_FAILED = "dependency_failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a lane: what the comparator and the scheduler need of a ready job."""
+
+    id: UUID
+    priority: int
+    ready_at: datetime
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job in a worker's hands. (id, attempt, token) is the fence of every later statement."""
+
+    id: UUID
+    type: str
+    payload: Any
+    priority: int
+    attempt: int
+    max_attempts: int
+    token: UUID
+    ready_at: datetime
+    created_at: datetime
+    started_at: datetime
+    series_id: UUID | None
+    unknown_since: datetime | None
+    last_attempt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A running job as a rescuer sees it, who knows no handler: its fence, and what decides over another attempt."""
+
+    id: UUID
+    type: str
+    attempt: int
+    token: UUID
+    series_id: UUID | None
+    max_attempts: int
+    backoff_base_seconds: float
+    backoff_cap_seconds: float

@@ -1,0 +1,40 @@
+"""How long jobs take, as one worker has seen it: what sizes its claims and tells whether a job still fits."""
+
+from collections import deque
+from collections.abc import Iterable
+
+UNSEEN_SECONDS = 1.0  # a job of a type not yet timed counts as slow, so that the first claims are small
+_RECENT = 64
+_SAMPLES_MIN = 20
+_SAMPLES_MAX = 128
+
+
+class Pace:
+    """Durations in seconds, of recent jobs whatever their type, and by type."""
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._by_type: dict[str, deque[float]] = {}
+
+    def record(self, timed: Iterable[tuple[str, float]]) -> None:
+        """Adds (type, seconds) pairs."""
+        for type_, seconds in timed:
+            self._recent.append(seconds)
+            self._by_type.setdefault(type_, deque(maxlen=_SAMPLES_MAX)).append(seconds)
+
+    @property
+    def typical_seconds(self) -> float:
+        """The mean of the most recent jobs."""
+        return sum(self._recent) / len(self._recent) if self._recent else UNSEEN_SECONDS
+
+    def high_seconds(self, type_: str) -> float | None:
+        """What all but the rarest jobs of a type stay under, or None while too few were seen.
+
+        The largest of the last 128: an estimate of the 99th percentile that errs to the safe side.
+        """
+        samples = self._by_type.get(type_, ())
+        return max(samples) if len(samples) >= _SAMPLES_MIN else None
+
+    def batch_size(self, runners: int, wait_seconds: float, most: int) -> int:
+        """How many jobs keep ``runners`` busy for half of ``wait_seconds``, at least one each."""
+        return min(most, max(runners, int(runners * wait_seconds / 2 / max(self.typical_seconds, 1e-6))))

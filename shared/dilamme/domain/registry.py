@@ -1,0 +1,132 @@
+"""The job types that a worker knows, and the words a handler can say.
+
+Handlers are looked up here and nowhere else: a type that came in over HTTP never names a module or a function.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.submission import TYPE_PATTERN
+
+Handler = Callable[[Any, Any], Any]
+H = TypeVar("H", bound=Handler)
+
+
+class Retry(Exception):
+    """Raised by a handler: this attempt failed; try again after ``after`` seconds (else after the type's backoff)."""
+
+    def __init__(self, message: str = "the handler asked for a retry", *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after_seconds = after
+
+
+class Snooze(Exception):
+    """Raised by a handler: not now; come back in ``seconds``. Costs no attempt."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"snoozed for {seconds:g} s")
+        self.seconds = seconds
+
+
+class Fail(Exception):
+    """Raised by a handler: no attempt will help. The job goes to the dead letters at once."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class JobType:
+    """A registered handler and what its type asks for; None leaves it to the settings."""
+
+    type: str
+    handler: Handler
+    max_attempts: int | None = None
+    timeout_seconds: float | None = None
+    backoff_base_seconds: float | None = None
+    backoff_cap_seconds: float | None = None
+
+
+class Registry(Mapping[str, JobType]):
+    """Job types by name; a name is given once."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, JobType] = {}
+
+    def __getitem__(self, type_: str) -> JobType:
+        return self._types[type_]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def job(
+        self,
+        type_: str,
+        /,
+        *,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
+        backoff_base_seconds: float | None = None,
+        backoff_cap_seconds: float | None = None,
+    ) -> Callable[[H], H]:
+        """Registers the decorated function, ``handler(payload, context) -> JSON or None``, sync or async.
+
+        Args:
+            type_: as in ``POST /jobs``: ``[a-z][a-z0-9_.-]{0,99}``.
+            max_attempts: 1 to 25; a job's own value beats it, it beats the setting.
+            timeout_seconds: of one attempt. Past it the worker's process ends.
+            backoff_base_seconds: of the first retry; it doubles.
+            backoff_cap_seconds: of any retry.
+
+        Raises:
+            ConfigurationError: a value cannot work, or the type is registered already.
+        """
+
+        def register(handler: H) -> H:
+            self.add(JobType(type_, handler, max_attempts, timeout_seconds, backoff_base_seconds, backoff_cap_seconds))
+            return handler
+
+        return register
+
+    def add(self, job_type: JobType) -> None:
+        """Registers a type; see `job`."""
+        if not re.fullmatch(TYPE_PATTERN.strip("^$"), job_type.type):
+            raise ConfigurationError(f"job type {job_type.type!r} must match {TYPE_PATTERN}")
+        if (rival := self._types.get(job_type.type)) is not None:
+            raise ConfigurationError(
+                f"job type '{job_type.type}' is registered twice: by {_place(rival.handler)} and {_place(job_type.handler)}"
+            )
+        if job_type.max_attempts is not None and not 1 <= job_type.max_attempts <= 25:
+            raise ConfigurationError(f"job type '{job_type.type}': max_attempts must lie between 1 and 25")
+        for name in ("timeout_seconds", "backoff_base_seconds", "backoff_cap_seconds"):
+            value = getattr(job_type, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigurationError(f"job type '{job_type.type}': {name} must be greater than 0")
+        self._types[job_type.type] = job_type
+
+    def refuse_timeouts_over(self, most_seconds: float) -> None:
+        """Holds every type to what the worker's own time allows.
+
+        Raises:
+            ConfigurationError: a type's timeout does not fit.
+        """
+        for job_type in self._types.values():
+            if job_type.timeout_seconds is not None and job_type.timeout_seconds > most_seconds:
+                raise ConfigurationError(
+                    f"job type '{job_type.type}' asks for a timeout of {job_type.timeout_seconds:g} s, but the worker has"
+                    f" {most_seconds:g} s: lower it, or raise DILAMME_WORKER_TIMEOUT_SECONDS and the function's own timeout"
+                )
+
+
+def _place(handler: Handler) -> str:
+    return f"{handler.__module__}.{getattr(handler, '__qualname__', repr(handler))}"
+
+
+registry = Registry()
+job = registry.job

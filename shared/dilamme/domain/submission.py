@@ -1,0 +1,231 @@
+"""What a caller may ask for: the one description that the API, its OpenAPI document and `dilamme.submit` share."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, NoReturn, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from dilamme.domain.errors import Fault, InvalidInput, TooLarge
+from dilamme.domain.job import OnDependencyFailure
+
+TYPE_PATTERN = r"^[a-z][a-z0-9_.-]{0,99}$"
+PAYLOAD_BYTES_MAX = 256 * 1024
+BATCH_JOBS_MAX = 1_000
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+DEPENDENCIES_MAX = 1_000
+INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
+JSON_DEPTH_MAX = 200
+IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
+
+# datetime.fromisoformat alone takes far more than RFC 3339 (weeks, no zone, no seconds).
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
+_TOO_LARGE = "too_large"
+S = TypeVar("S", bound="Submission")
+
+
+def json_text(value: Any) -> str:
+    """``value`` as the canonical JSON that PostgreSQL can hold: keys sorted, no spaces.
+
+    Raises:
+        ValueError: JSON or ``jsonb`` cannot hold it (NaN, NUL, half a surrogate pair, too deep), with the remedy.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half a surrogate pair, which is not Unicode text: send whole characters") from None
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"is not JSON: {_why_not_json(error)}") from None
+    # The C encoder is a hundred times faster than a walk in Python, so walk only what looks suspicious.
+    if "\\u0000" in text and _holds_nul(value):
+        raise ValueError("holds the character NUL (\\u0000), which PostgreSQL cannot store: remove it")
+    if text.count("[") + text.count("{") > JSON_DEPTH_MAX and _depth_exceeds(value, JSON_DEPTH_MAX):
+        raise ValueError(f"is nested more than {JSON_DEPTH_MAX} levels deep: flatten it")
+    return text
+
+
+def _why_not_json(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return f"it is nested too deeply (at most {JSON_DEPTH_MAX} levels)"
+    if "Out of range float" in str(error):
+        return "NaN and infinite numbers have no JSON form"
+    return str(error)
+
+
+def _holds_nul(value: Any) -> bool:
+    return any("\0" in text for text in _strings(value))
+
+
+def _strings(value: Any) -> Iterable[str]:
+    stack = [value]
+    while stack:
+        match stack.pop():
+            case str() as text:
+                yield text
+            case Mapping() as mapping:
+                stack.extend(mapping.keys())
+                stack.extend(mapping.values())
+            case list() | tuple() as items:
+                stack.extend(items)
+
+
+def _depth_exceeds(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [child for node in level for child in _children(node)]
+    return bool(level)
+
+
+def _children(node: Any) -> Iterable[Any]:
+    match node:
+        case Mapping():
+            return node.values()
+        case list() | tuple():
+            return node
+        case _:
+            return ()
+
+
+def _payload(value: Any) -> str:
+    try:
+        text = json_text(value)
+    except ValueError as error:
+        raise PydanticCustomError("json", "{why}", {"why": str(error)}) from None
+    size = len(text.encode())
+    if size > PAYLOAD_BYTES_MAX:
+        raise PydanticCustomError(
+            _TOO_LARGE,
+            "is {size} bytes of JSON; at most {most} are stored: keep large data elsewhere and send a reference",
+            {"size": size, "most": PAYLOAD_BYTES_MAX},
+        )
+    return text
+
+
+def _moment(value: Any) -> datetime:
+    moment = value if isinstance(value, datetime) else _parse_rfc_3339(value)
+    if moment.tzinfo is None:
+        _refuse_moment("has no time zone: give one, or Z for UTC")
+    if not _EARLIEST <= moment < _LATEST:
+        _refuse_moment("must lie between the years 1970 and 2999")
+    return moment.astimezone(UTC)
+
+
+def _parse_rfc_3339(value: Any) -> datetime:
+    if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
+        _refuse_moment("must be a string in RFC 3339 with a zone, such as 2030-01-31T09:30:00Z")
+    try:
+        return datetime.fromisoformat(value.upper())
+    except ValueError as error:
+        _refuse_moment(f"is no valid time: {error}")
+
+
+def _refuse_moment(why: str) -> NoReturn:
+    raise PydanticCustomError("rfc_3339", "{why}", {"why": why})
+
+
+def _uuid(value: Any) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value if isinstance(value, str) else "")
+    except ValueError:
+        raise PydanticCustomError("uuid", "must be the id of a job, such as 01890a5d-ac96-774b-bcce-b302099a8057") from None
+
+
+Moment = Annotated[datetime, PlainValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+JobId = Annotated[UUID, PlainValidator(_uuid), WithJsonSchema({"type": "string", "format": "uuid"})]
+Payload = Annotated[str, PlainValidator(_payload), WithJsonSchema({"description": "Any JSON, up to 256 KiB."})]
+Ref = Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,100}$")]
+
+
+class Submission(BaseModel):
+    """One job to be stored. Field names are camelCase in JSON and snake_case in Python."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, hide_input_in_errors=True
+    )
+
+    type: str = Field(pattern=TYPE_PATTERN, description="Names the handler that runs it.", examples=["email.send"])
+    payload: Payload = Field("{}", description="What the handler gets: any JSON, up to 256 KiB.")
+    priority: int = Field(2, ge=1, le=3, description="1 is high, 2 medium, 3 low.")
+    scheduled_at: Moment | None = Field(None, description="Not before this time (RFC 3339); now when left out.")
+    interval_seconds: int | None = Field(
+        None, ge=1, le=INTERVAL_SECONDS_MAX, description="Repeats on the grid scheduledAt + n × intervalSeconds."
+    )
+    dependency_ids: list[JobId] = Field(
+        default_factory=list, max_length=DEPENDENCIES_MAX, description="Runs after all of these have completed."
+    )
+    max_attempts: int | None = Field(None, ge=1, le=25, description="Else the type's, else the setting.")
+    on_dependency_failure: Annotated[OnDependencyFailure, BeforeValidator(lambda v: _policy(v))] = Field(
+        OnDependencyFailure.WAIT, description="When a dependency is dead or cancelled: wait, or be cancelled too."
+    )
+
+
+class BatchSubmission(Submission):
+    """A job of a batch: it may carry a name, and depend on others of the batch by theirs."""
+
+    ref: Ref | None = Field(None, description="A name for this job, unique in the batch.")
+    dependency_refs: list[Ref] = Field(
+        default_factory=list, max_length=DEPENDENCIES_MAX, description="Runs after these jobs of the same batch."
+    )
+
+
+def _policy(value: Any) -> Any:
+    try:
+        return OnDependencyFailure(value)
+    except ValueError:
+        raise PydanticCustomError("policy", "must be 'wait' or 'cancel'") from None
+
+
+def parse(model: type[S], fields: Mapping[str, Any], place: int | None = None) -> S:
+    """``fields`` as a submission; ``place`` is its position in a batch, for the faults' pointers.
+
+    Raises:
+        InvalidInput: a field is wrong; each fault names it. `TooLarge` when all that is wrong is a size.
+    """
+    try:
+        return model.model_validate(dict(fields))
+    except ValidationError as error:
+        prefix = () if place is None else ("jobs", place)
+        errors = [{**e, "loc": (*prefix, *e["loc"])} for e in error.errors()]
+        raise invalid_input(errors) from None
+
+
+def invalid_input(errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidInput:
+    """Pydantic's list of errors as ours, leaving out the first ``skip`` parts of each location."""
+    faults = [Fault(pointer(error["loc"][skip:]), detail(error)) for error in errors]
+    too_large = all(error["type"] == _TOO_LARGE for error in errors)
+    return (TooLarge if too_large else InvalidInput)(*faults)
+
+
+def pointer(location: Iterable[str | int]) -> str:
+    """A JSON pointer (RFC 6901) for a path of keys and indices."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
+
+
+def detail(error: Mapping[str, Any]) -> str:
+    """What is wrong and what to do, without echoing the caller's value."""
+    match error["type"]:
+        case "extra_forbidden":
+            return "is not a known field: remove it or correct its name"
+        case "missing":
+            return "is required"
+        case "string_pattern_mismatch":
+            return f"must match {error['ctx']['pattern']}"
+        case _:
+            message: str = error["msg"]
+            return message.replace("Input should", "must", 1)
+
+
+def request_hash(submissions: Sequence[Submission]) -> bytes:
+    """SHA-256 of what was asked for, as parsed: spelling, key order and defaults written out do not count."""
+    canonical = json.dumps([s.model_dump(mode="json") for s in submissions], sort_keys=True)
+    return hashlib.sha256(canonical.encode()).digest()

@@ -1,0 +1,116 @@
+"""Every tunable: its unit in its name, its default, its bounds and its reason.
+
+A setting is the environment variable ``DILAMME_<NAME>``. `load` reads them all at once, so that a wrong value stops
+a function at its start, with one sentence, and not a job in the middle of the night.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dilamme.domain.errors import ConfigurationError
+
+PREFIX = "DILAMME_"
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """The settings of one process; frozen, validated, documented field by field."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    ageing_seconds: float = Field(
+        30, ge=0, allow_inf_nan=False, description="Wait that raises a ready job by one priority; 0 turns ageing off."
+    )
+    tick_seconds: Seconds = Field(1.0, description="The scheduler's beat.")
+    leader_seconds: Seconds = Field(
+        130, description="Longest life of a scheduler's loop: over two triggers, so that a late one leaves no gap."
+    )
+    leader_lease_seconds: Seconds = Field(
+        5, description="A leader that has not ticked for this long may be replaced at once."
+    )
+    worker_slots: Count = Field(10, le=1000, description="Workers that may run at once (`make run` sets 4).")
+    worker_concurrency: Count = Field(4, le=64, description="Handlers a worker runs at once; 1 runs them inline.")
+    worker_timeout_seconds: Seconds = Field(300, le=900, description="The worker function's own timeout.")
+    worker_reserve_seconds: Seconds = Field(
+        5, description="Kept back from the worker's time to settle what it ran; no handler runs into it."
+    )
+    batch_jobs_max: Count = Field(500, le=5000, description="Most jobs that one claim takes.")
+    batch_wait_seconds: Seconds = Field(
+        1.0, description="Longest that a claimed job waits for a free handler before it is handed back."
+    )
+    lease_margin_seconds: Seconds = Field(
+        10, description="Added to the function's deadline: past it, a claim nobody answered for is free again."
+    )
+    event_age_seconds: Seconds = Field(
+        60, description="Maximum age of an asynchronous event: an invited worker that has not come by then will not."
+    )
+    max_attempts: int = Field(3, ge=1, le=25, description="Claims before a job is dead, unless its type or it says.")
+    job_timeout_seconds: Seconds = Field(60, description="A handler's time, unless its type says.")
+    backoff_base_seconds: Seconds = Field(10, description="Backoff after the first failure; it doubles.")
+    backoff_cap_seconds: Seconds = Field(3600, description="Backoff never exceeds this.")
+    unknown_type_delay_seconds: Seconds = Field(
+        30, description="How much later a job is tried again whose type no worker knows."
+    )
+    unknown_type_grace_seconds: Seconds = Field(
+        3600, description="How long a job of an unknown type is kept for a deployment that knows it, before it is dead."
+    )
+    completed_retention_seconds: Seconds = Field(7 * 86400, description="Completed and cancelled jobs are kept this long.")
+    dead_retention_seconds: Seconds = Field(30 * 86400, description="Dead jobs are kept this long.")
+    demo_jobs: bool = Field(False, description="Registers the demo.* handlers (`make run` sets it).")
+    worker_function: str = Field("", description="Name of the worker function; set by the deployment.")
+    scheduler_function: str = Field("", description="Name of the scheduler function; set by the deployment.")
+    dead_letter_queue_url: str = Field("", description="SQS queue for dead letters; set by the deployment.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Settings":
+        room = self.worker_timeout_seconds - self.worker_reserve_seconds
+        if self.job_timeout_seconds > room:
+            raise ValueError(
+                f"{PREFIX}JOB_TIMEOUT_SECONDS is {self.job_timeout_seconds:g}, but a worker that ends after "
+                f"{PREFIX}WORKER_TIMEOUT_SECONDS ({self.worker_timeout_seconds:g}) less "
+                f"{PREFIX}WORKER_RESERVE_SECONDS ({self.worker_reserve_seconds:g}) has {room:g} s: lower the one or raise the other"
+            )
+        return self
+
+    @property
+    def invitation_seconds(self) -> float:
+        """How long a slot or the lead is held for an invited function: the event's maximum age, and a margin."""
+        return self.event_age_seconds + self.lease_margin_seconds
+
+    @property
+    def job_timeout_seconds_max(self) -> float:
+        """The longest timeout that a job type may ask for, in seconds."""
+        return self.worker_timeout_seconds - self.worker_reserve_seconds
+
+
+def read(environment: Mapping[str, str]) -> Settings:
+    """The settings that ``environment`` gives.
+
+    Raises:
+        ConfigurationError: a value cannot work; the message names each variable and what is wrong with it.
+    """
+    values = {name: environment[variable] for name in Settings.model_fields if environment.get(variable := PREFIX + name.upper())}
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError("; ".join(_sentence(dict(e)) for e in error.errors())) from None
+
+
+@cache
+def load() -> Settings:
+    """The settings of this process, read once from its environment."""
+    return read(os.environ)
+
+
+def _sentence(error: dict[str, object]) -> str:
+    where = error["loc"]
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not isinstance(where, tuple) or not where:
+        return message
+    return f"{PREFIX}{str(where[0]).upper()} is {error['input']!r}: {message[0].lower()}{message[1:]}"

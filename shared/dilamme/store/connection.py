@@ -1,0 +1,116 @@
+"""Connections, transactions, and what repeats when PostgreSQL says that two of them met.
+
+Nothing here outlives a transaction (DESIGN §4.12): no session SET, no named prepared statement, no LISTEN, so that a
+transaction pooler may stand in between.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import dict_row
+
+from dilamme.domain.errors import DatabaseUnavailable
+from dilamme.store.sql_blocks import sql
+
+Row = dict[str, Any]
+Connection = psycopg.Connection[Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# A server that fell silent is noticed in about 20 s instead of the kernel's two hours. No start-up `options`: RDS
+# Proxy and PgBouncer refuse them.
+_CONNECT = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+    "application_name": "dilamme",
+}
+ROLE_PREFIX = "dilamme_"
+# The functions' roles carry these limits; where they could not be created, each transaction brings them itself.
+LIMITS = "SET LOCAL statement_timeout = '20s'; SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+_CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+_REPEATS_MAX = 5
+
+
+def connect(conninfo: str) -> Connection:
+    """A connection for the functions: autocommit, and no server-side prepared statements.
+
+    Prepared, our statements fell into generic plans that were three to eight times slower, and PgBouncer refuses them.
+
+    Raises:
+        DatabaseUnavailable: PostgreSQL did not answer, or refused us.
+    """
+    try:
+        return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(f"the database does not answer: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """A transaction of our own, with the limits that keep a stuck one from holding the others up."""
+    with connection.transaction():
+        if not connection.info.user.startswith(ROLE_PREFIX):
+            connection.execute(LIMITS)
+        yield
+
+
+def limit_lock_wait(connection: Connection, seconds: float) -> None:
+    """Waits for a lock no longer than this, to the end of the transaction; `psycopg.errors.LockNotAvailable` then."""
+    connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{round(seconds * 1000)}ms",))
+
+
+@contextmanager
+def atomic(connection: Connection) -> Iterator[None]:
+    """All or nothing, inside the caller's transaction where one is open or about to be.
+
+    psycopg's own block would *commit* at its end on a connection that is not in autocommit mode and has not begun:
+    the caller's data, which comes after, would then be in another transaction than the job.
+    """
+    if not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+        connection.execute("SELECT")
+    with connection.transaction():
+        yield
+
+
+def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
+    """Runs a use case again when PostgreSQL broke a deadlock or a serialization conflict by ending it (40P01, 40001)."""
+
+    @functools.wraps(use_case)
+    def repeated(*args: P.args, **kwargs: P.kwargs) -> R:
+        for turn in range(_REPEATS_MAX):
+            try:
+                return use_case(*args, **kwargs)
+            except _CONFLICTS:
+                time.sleep(0.01 * 2**turn)
+        return use_case(*args, **kwargs)
+
+    return repeated
+
+
+def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+    """Runs the block called ``name`` and returns its rows."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(sql(name), parameters).fetchall()  # type: ignore[arg-type]
+
+
+def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> int:
+    """Runs the block called ``name`` and returns how many rows it touched."""
+    return connection.execute(sql(name), parameters).rowcount  # type: ignore[arg-type]
+
+
+def columns(rows: Sequence[Any], *names: str) -> list[list[Any]]:
+    """``rows`` turned on their side, one list an attribute: the arrays that ``unnest`` takes."""
+    return [[getattr(row, name) for row in rows] for name in names]

@@ -1,0 +1,67 @@
+"""What can run, in order: the lanes' heads and the claims (``sql/lanes.sql``)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from dilamme.domain.job import Claim, Head
+from dilamme.store.connection import Connection, fetch
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On which terms a worker claims."""
+
+    worker: UUID  # the token of its slot
+    most: int  # jobs
+    reach: int  # jobs looked at: `most`, and some for those that rivals hold locked
+    idle: bool  # nothing else in hand, so a job on its last attempt may be taken, alone
+    lease_seconds: float
+    ageing_seconds: float
+    max_attempts: int  # the setting, for jobs and types that give none
+
+
+def lane_heads(connection: Connection, reach: int) -> list[Head]:
+    """The first ``reach`` ready jobs of each priority."""
+    return [Head(**row) for row in fetch(connection, "lane_heads", {"reach": reach})]
+
+
+def claim(connection: Connection, terms: Terms, token: UUID) -> list[Claim]:
+    """Claims the most urgent jobs that no rival holds, in order."""
+    return [Claim(**row) for row in fetch(connection, "claim", _parameters(terms, token))]
+
+
+def claim_handed(
+    connection: Connection, terms: Terms, token: UUID, ids: Sequence[UUID], ticked_at: datetime, fresh_seconds: float
+) -> list[Claim]:
+    """Claims among ``ids``, chosen at ``ticked_at``, those that are still free, in order; none if that is too long ago."""
+    handed = {"ids": list(ids), "ticked_at": ticked_at, "fresh": timedelta(seconds=fresh_seconds)}
+    return [Claim(**row) for row in fetch(connection, "claim_handed", {**_parameters(terms, token), **handed})]
+
+
+def _parameters(terms: Terms, token: UUID) -> dict[str, object]:
+    return {
+        "token": token,
+        "worker": terms.worker,
+        "most": terms.most,
+        "reach": terms.reach,
+        "idle": terms.idle,
+        "lease": timedelta(seconds=terms.lease_seconds),
+        # NULL turns ageing off: no ready time lies before it.
+        "ageing": timedelta(seconds=terms.ageing_seconds) if terms.ageing_seconds else None,
+        "max_attempts": terms.max_attempts,
+    }
+
+
+def work_left(connection: Connection) -> bool:
+    """Is any job ready?"""
+    return bool(fetch(connection, "work_left")[0]["work_left"])
+
+
+def near_future(
+    connection: Connection, ahead_seconds: float, most: int
+) -> tuple[datetime, list[tuple[UUID, datetime]]]:
+    """The time, and ids and ready times of what falls due within ``ahead_seconds``; ``most`` at the most."""
+    rows = fetch(connection, "near_future", {"ahead": timedelta(seconds=ahead_seconds), "most": most})
+    return rows[0]["now"], [(row["id"], row["ready_at"]) for row in rows if row["id"] is not None]

@@ -1,0 +1,50 @@
+"""The leader's lease (``sql/lease.sql``)."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from dilamme.store.connection import Connection, fetch, run
+
+
+def take_lead(connection: Connection, owner: UUID, lease_seconds: float) -> int:
+    """Makes ``owner`` the leader, whoever led before; its epoch."""
+    epoch: int = fetch(connection, "take_lead", {"owner": owner, "lease": timedelta(seconds=lease_seconds)})[0]["epoch"]
+    return epoch
+
+
+def renew(connection: Connection, owner: UUID, epoch: int, lease_seconds: float) -> datetime | None:
+    """Prolongs the lease; the tick's one `now`, or None if another leads."""
+    parameters = {"owner": owner, "epoch": epoch, "lease": timedelta(seconds=lease_seconds)}
+    rows = fetch(connection, "renew", parameters)
+    return rows[0]["now"] if rows else None
+
+
+def resign(connection: Connection, owner: UUID, epoch: int) -> None:
+    """Lets the lease go, so that whoever makes work due knows that nobody leads."""
+    run(connection, "resign", {"owner": owner, "epoch": epoch})
+
+
+def depose(connection: Connection, owner: UUID, hold_seconds: float) -> bool:
+    """Ends the lease of a scheduler that was lost. True if it led: the caller then invokes the next."""
+    return bool(fetch(connection, "depose", {"owner": owner, "hold": timedelta(seconds=hold_seconds)}))
+
+
+def invite_leader(connection: Connection, hold_seconds: float) -> bool:
+    """True for one of all the callers who see that nobody leads: it then invokes a scheduler."""
+    return bool(fetch(connection, "invite_leader", {"hold": timedelta(seconds=hold_seconds)}))
+
+
+def withdraw_invitation(connection: Connection) -> None:
+    """The invocation failed: the next caller may try."""
+    run(connection, "withdraw_invitation")
+
+
+def sweep_cursor(connection: Connection) -> UUID | None:
+    """Up to which blocked job the sweep has come."""
+    cursor: UUID | None = fetch(connection, "sweep_cursor")[0]["swept_to"]
+    return cursor
+
+
+def move_sweep(connection: Connection, epoch: int, swept_to: UUID | None) -> None:
+    """Keeps the sweep's place for the next tick, whoever leads then."""
+    run(connection, "move_sweep", {"epoch": epoch, "swept_to": swept_to})

@@ -1,0 +1,86 @@
+"""Forward-only migrations: ``migrations/NNNN_name.sql``, each recorded with its checksum (``sql/migrate.sql``).
+
+A migration's first line, ``-- compatible-from: N``, says that functions which know version N or later may keep running
+on it: during a deployment the schema is newer than the code for a while.
+"""
+
+import hashlib
+import re
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+
+from dilamme.store.connection import ROLE_PREFIX, Connection, fetch, run
+
+FUNCTIONS = ("api", "scheduler", "worker", "rescue")
+ROLES = tuple(ROLE_PREFIX + function for function in FUNCTIONS)
+
+_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+_COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One applied or applicable migration."""
+
+    version: int
+    name: str
+    checksum: str
+    compatible_from: int
+
+
+@cache
+def steps() -> tuple[tuple[Step, str], ...]:
+    """All migrations with their text, in order."""
+    found = []
+    for file in (files("dilamme.store") / "migrations").iterdir():
+        if match := _NAME.fullmatch(file.name):
+            text = file.read_text(encoding="utf-8")
+            compatible = _COMPATIBLE.match(text)
+            if compatible is None:
+                raise ValueError(f"{file.name} does not begin with '-- compatible-from: N'")
+            checksum = hashlib.sha256(text.encode()).hexdigest()
+            found.append((Step(int(match[1]), match[2], checksum, int(compatible[1])), text))
+    return tuple(sorted(found, key=lambda pair: pair[0].version))
+
+
+def known_version() -> int:
+    """The version of the schema that this code was written for."""
+    return steps()[-1][0].version
+
+
+def lock_migrations(connection: Connection) -> None:
+    """Waits for a rival migrator, to the end of its transaction."""
+    run(connection, "lock_migrations")
+
+
+def prepare(connection: Connection) -> None:
+    """Creates the schema and the record of what has been applied."""
+    run(connection, "create_schema")
+    run(connection, "create_record")
+
+
+def applied(connection: Connection) -> list[Step]:
+    """What has been applied, in order; empty where nothing was ever prepared."""
+    prepared = fetch(connection, "is_prepared")[0]["prepared"]
+    return [Step(**row) for row in fetch(connection, "applied")] if prepared else []
+
+
+def apply(connection: Connection, step: Step, text: str) -> None:
+    """Runs one migration and records it."""
+    connection.execute(text)  # type: ignore[call-overload]
+    run(connection, "record", asdict(step))
+
+
+def may_create_roles(connection: Connection) -> bool:
+    """May the migrator's database user create roles?"""
+    return bool(fetch(connection, "may_create_roles")[0]["allowed"])
+
+
+def create_roles(connection: Connection) -> None:
+    """Creates the functions' roles that are missing, and sets each one's limits and privileges anew."""
+    existing = {row["name"] for row in fetch(connection, "existing_roles", {"names": list(ROLES)})}
+    for role in ROLES:
+        if role not in existing:
+            connection.execute(f"CREATE ROLE {role} LOGIN")  # type: ignore[call-overload]
+    connection.execute((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8"))  # type: ignore[call-overload]

@@ -1,0 +1,39 @@
+-- One login role a function, with the limits and the privileges that it needs. Applied anew at each migration, so that
+-- this file is the whole truth. Statements of ours take milliseconds; the limits are for the day when they do not.
+
+ALTER ROLE dilamme_api SET statement_timeout = '10s';
+ALTER ROLE dilamme_scheduler SET statement_timeout = '20s';
+ALTER ROLE dilamme_worker SET statement_timeout = '20s';
+ALTER ROLE dilamme_rescue SET statement_timeout = '20s';
+
+ALTER ROLE dilamme_api SET lock_timeout = '5s';
+ALTER ROLE dilamme_scheduler SET lock_timeout = '2s';
+ALTER ROLE dilamme_worker SET lock_timeout = '2s';
+ALTER ROLE dilamme_rescue SET lock_timeout = '5s';
+
+ALTER ROLE dilamme_api SET idle_in_transaction_session_timeout = '10s';
+ALTER ROLE dilamme_scheduler SET idle_in_transaction_session_timeout = '10s';
+ALTER ROLE dilamme_worker SET idle_in_transaction_session_timeout = '10s';
+ALTER ROLE dilamme_rescue SET idle_in_transaction_session_timeout = '10s';
+
+GRANT USAGE ON SCHEMA dilamme TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+REVOKE ALL ON ALL TABLES IN SCHEMA dilamme FROM dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+
+-- All read everything (a job's description draws on every table) and may wake a worker or a scheduler.
+GRANT SELECT ON ALL TABLES IN SCHEMA dilamme TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+GRANT UPDATE ON dilamme.worker_slots, dilamme.scheduler_lease
+    TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+
+-- Whoever ends a job writes what follows from it: children, the next occurrence, the dead letter.
+GRANT INSERT, UPDATE ON dilamme.jobs TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+GRANT INSERT ON dilamme.job_dependencies TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+GRANT UPDATE ON dilamme.series TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+GRANT INSERT ON dilamme.outbox TO dilamme_scheduler, dilamme_worker, dilamme_rescue;
+
+GRANT INSERT ON dilamme.series, dilamme.idempotency_keys TO dilamme_api;
+GRANT INSERT, UPDATE ON dilamme.job_types TO dilamme_worker;
+
+-- The leader's chores: slots, the queue, retention.
+GRANT INSERT, DELETE ON dilamme.worker_slots TO dilamme_scheduler;
+GRANT UPDATE, DELETE ON dilamme.outbox TO dilamme_scheduler;
+GRANT DELETE ON dilamme.jobs, dilamme.job_dependencies, dilamme.idempotency_keys, dilamme.series TO dilamme_scheduler;

@@ -1,0 +1,62 @@
+"""The worker slots: at most N workers, each under a token (``sql/slots.sql``)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from dilamme.store.connection import Connection, fetch, run
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """A slot taken for a worker that has yet to come."""
+
+    slot: int
+    token: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many slots are in which state."""
+
+    free: int
+    invited: int
+    started: int
+
+
+def provide(connection: Connection, slots: int) -> None:
+    """Makes the number of slots ``slots``: adds what is missing, withdraws what is too many and free."""
+    run(connection, "provide", {"slots": slots})
+    run(connection, "withdraw", {"slots": slots})
+
+
+def invite(connection: Connection, tokens: Sequence[UUID], slots: int, hold_seconds: float) -> list[Invitation]:
+    """Takes a free slot for each token, as far as there are any; each is held for ``hold_seconds``."""
+    parameters = {"tokens": list(tokens), "slots": slots, "hold": timedelta(seconds=hold_seconds)}
+    return [Invitation(**row) for row in fetch(connection, "invite", parameters)]
+
+
+def start(connection: Connection, slot: int, token: UUID, hold_seconds: float) -> bool:
+    """Is the slot ours to work in? Not if the event came twice, or too late."""
+    return bool(fetch(connection, "start", {"slot": slot, "token": token, "hold": timedelta(seconds=hold_seconds)}))
+
+
+def retake(connection: Connection, token: UUID, slots: int, hold_seconds: float) -> bool:
+    """Takes any free slot again, for a worker that is still here."""
+    return bool(fetch(connection, "retake", {"token": token, "slots": slots, "hold": timedelta(seconds=hold_seconds)}))
+
+
+def free(connection: Connection, tokens: Sequence[UUID]) -> int:
+    """Frees the slots held under these tokens; how many were."""
+    return len(fetch(connection, "free", {"tokens": list(tokens)}))
+
+
+def free_overdue(connection: Connection) -> int:
+    """Frees the slots whose worker never came or never let go; how many."""
+    return len(fetch(connection, "free_overdue"))
+
+
+def count_slots(connection: Connection, slots: int) -> Occupancy:
+    """How many of the ``slots`` are free, invited, started."""
+    return Occupancy(**fetch(connection, "count_slots", {"slots": slots})[0])

@@ -1,0 +1,119 @@
+-- What can run, in the comparator's order: the three lanes, their heads, and the claim.
+
+-- fragment: lane_heads
+-- Inside one priority the index order is the effective order for every `now`, so the first n of the whole are among
+-- the first n of each lane. Three index scans that stop after n rows, whatever the backlog.
+    (SELECT id, priority, ready_at, created_at FROM dilamme.jobs
+      WHERE priority = 1 AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
+      ORDER BY ready_at, created_at, id LIMIT %(reach)s)
+    UNION ALL
+    (SELECT id, priority, ready_at, created_at FROM dilamme.jobs
+      WHERE priority = 2 AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
+      ORDER BY ready_at, created_at, id LIMIT %(reach)s)
+    UNION ALL
+    (SELECT id, priority, ready_at, created_at FROM dilamme.jobs
+      WHERE priority = 3 AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
+      ORDER BY ready_at, created_at, id LIMIT %(reach)s)
+
+-- fragment: effective
+-- domain/priority.py's formula for priorities 1 to 3, as comparisons: two steps at the most lead from 3 to 1.
+greatest(1, head.priority
+    - (head.ready_at <= coalesce(dilamme.clock() - %(ageing)s::interval, '-infinity'))::integer
+    - (head.ready_at <= coalesce(dilamme.clock() - 2 * %(ageing)s::interval, '-infinity'))::integer)
+
+-- fragment: take
+-- From `ordered` (the first `reach` of the exact order) lock the first `most` that nobody holds, and claim them.
+--
+-- * SKIP LOCKED passes what a rival is claiming; what a rival claimed *and committed* since our snapshot is refused
+--   by the conditions beside the lock, which PostgreSQL checks again on the newest version of the row.
+-- * NO KEY UPDATE, since a plain FOR UPDATE would meet the foreign keys' own locks.
+-- * The gate looks at the parents themselves: the counter only keeps blocked rows out of the lanes.
+-- * A job on its last attempt runs alone: the claim stops before the first such row, or takes it and nothing else,
+--   and not at all while the worker has others in hand.
+-- * The ids go through an array: a sub-select in the UPDATE's FROM may be run twice and take more than its LIMIT.
+locked AS MATERIALIZED (
+    SELECT ordered.*, job.attempt + 1 >= coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS last_attempt
+    FROM ordered
+    JOIN dilamme.jobs AS job ON job.id = ordered.id
+    LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
+    WHERE job.status = 'pending' AND job.unmet_dependencies = 0 AND job.ready_at <= dilamme.clock()
+      AND NOT EXISTS (
+          SELECT FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
+          WHERE edge.child_id = job.id AND parent.status <> 'completed')
+    ORDER BY ordered.effective, ordered.ready_at, ordered.created_at, ordered.id
+    LIMIT %(most)s
+    FOR NO KEY UPDATE OF job SKIP LOCKED
+),
+numbered AS (
+    SELECT id, last_attempt, row_number() OVER everything AS place,
+           count(*) FILTER (WHERE last_attempt) OVER everything AS last_attempts_so_far
+    FROM locked
+    WINDOW everything AS (ORDER BY effective, ready_at, created_at, id)
+),
+chosen AS (
+    SELECT id FROM numbered
+    WHERE last_attempts_so_far = 0 OR (place = 1 AND %(idle)s)
+),
+claimed AS (
+    UPDATE dilamme.jobs AS job
+    SET status = 'running', attempt = job.attempt + 1, started_at = dilamme.clock(), worker = %(worker)s,
+        token = %(token)s, lease_expires_at = dilamme.clock() + %(lease)s::interval
+    WHERE job.id = ANY(ARRAY(SELECT id FROM chosen)) AND job.status = 'pending'
+    RETURNING job.id, job.type, job.payload, job.priority, job.attempt, job.max_attempts, job.token, job.ready_at,
+              job.created_at, job.started_at, job.series_id, job.unknown_since
+)
+SELECT claimed.id, claimed.type, claimed.payload, claimed.priority, claimed.attempt,
+       coalesce(claimed.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts, claimed.token,
+       claimed.ready_at, claimed.created_at, claimed.started_at, claimed.series_id, claimed.unknown_since, locked.last_attempt
+FROM claimed
+JOIN locked ON locked.id = claimed.id
+LEFT JOIN dilamme.job_types AS job_type ON job_type.type = claimed.type
+ORDER BY locked.effective, locked.ready_at, locked.created_at, locked.id
+
+-- name: lane_heads
+-- include: lane_heads
+
+-- name: claim
+WITH head AS MATERIALIZED (
+-- include: lane_heads
+),
+ordered AS MATERIALIZED (
+    SELECT head.id, head.ready_at, head.created_at,
+-- include: effective
+    AS effective
+    FROM head ORDER BY effective, ready_at, created_at, id LIMIT %(reach)s
+),
+-- include: take
+
+-- name: claim_handed
+-- As `claim`, among the ids that the scheduler's heap chose for this worker; unless the choice is older than a tick,
+-- by the one clock: the order may have changed since.
+WITH head AS MATERIALIZED (
+    SELECT id, priority, ready_at, created_at FROM dilamme.jobs
+    WHERE id = ANY(%(ids)s::uuid[]) AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
+      AND %(ticked_at)s::timestamptz >= dilamme.clock() - %(fresh)s::interval
+),
+ordered AS MATERIALIZED (
+    SELECT head.id, head.ready_at, head.created_at,
+-- include: effective
+    AS effective
+    FROM head ORDER BY effective, ready_at, created_at, id
+),
+-- include: take
+
+-- name: work_left
+-- Is anything claimable? The look after a worker has let go of its slot.
+SELECT EXISTS (
+    SELECT FROM dilamme.jobs WHERE priority IN (1, 2, 3) AND status = 'pending' AND unmet_dependencies = 0
+       AND ready_at <= dilamme.clock()) AS work_left
+
+-- name: near_future
+-- What falls due before the next tick, for the timing wheel; with the time, in one round trip. Bounded: more than this
+-- at one instant is a backlog, which the next tick takes up.
+SELECT clock.now, job.id, job.ready_at
+FROM (SELECT dilamme.clock() AS now) AS clock
+LEFT JOIN LATERAL (
+    SELECT id, ready_at FROM dilamme.jobs
+    WHERE priority IN (1, 2, 3) AND status = 'pending' AND unmet_dependencies = 0
+      AND ready_at > dilamme.clock() AND ready_at <= dilamme.clock() + %(ahead)s::interval
+    LIMIT %(most)s) AS job ON true

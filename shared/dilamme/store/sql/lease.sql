@@ -1,0 +1,38 @@
+-- One leader. The newest scheduler leads; the one before sees that its epoch has passed and leaves.
+
+-- name: take_lead
+UPDATE dilamme.scheduler_lease
+SET epoch = epoch + 1, owner = %(owner)s, expires_at = dilamme.clock() + %(lease)s::interval, invited_until = '-infinity'
+RETURNING epoch
+
+-- name: renew
+-- The row stays locked to the end of the tick's transaction: two schedulers cannot run the same tick.
+UPDATE dilamme.scheduler_lease
+SET expires_at = dilamme.clock() + %(lease)s::interval, last_tick_at = dilamme.clock()
+WHERE epoch = %(epoch)s AND owner = %(owner)s
+RETURNING dilamme.clock() AS now
+
+-- name: resign
+UPDATE dilamme.scheduler_lease SET expires_at = dilamme.clock() WHERE epoch = %(epoch)s AND owner = %(owner)s RETURNING epoch
+
+-- name: depose
+-- The platform reports that this scheduler ended without a word. Who gets the row back invokes the next.
+UPDATE dilamme.scheduler_lease
+SET expires_at = dilamme.clock(), owner = NULL, invited_until = dilamme.clock() + %(hold)s::interval
+WHERE owner = %(owner)s AND expires_at > dilamme.clock() - interval '1 minute'
+RETURNING epoch
+
+-- name: invite_leader
+-- A thousand callers who all see that no leader is alive make one invoke.
+UPDATE dilamme.scheduler_lease SET invited_until = dilamme.clock() + %(hold)s::interval
+WHERE expires_at <= dilamme.clock() AND invited_until <= dilamme.clock()
+RETURNING epoch
+
+-- name: withdraw_invitation
+UPDATE dilamme.scheduler_lease SET invited_until = '-infinity' WHERE expires_at <= dilamme.clock() RETURNING epoch
+
+-- name: sweep_cursor
+SELECT swept_to FROM dilamme.scheduler_lease
+
+-- name: move_sweep
+UPDATE dilamme.scheduler_lease SET swept_to = %(swept_to)s WHERE epoch = %(epoch)s RETURNING epoch

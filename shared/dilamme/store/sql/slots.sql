@@ -1,0 +1,54 @@
+-- At most N workers: free -> invited -> started -> free, each step a compare-and-set on the token.
+
+-- name: provide
+INSERT INTO dilamme.worker_slots (slot) SELECT generate_series(1, %(slots)s::integer) ON CONFLICT DO NOTHING
+
+-- name: withdraw
+DELETE FROM dilamme.worker_slots WHERE slot > %(slots)s AND state = 'free'
+
+-- name: invite
+-- One slot a token, as far as slots are free. A rival's choice is passed over, not waited for.
+WITH free AS MATERIALIZED (
+    SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
+    ORDER BY slot LIMIT cardinality(%(tokens)s::uuid[]) FOR UPDATE SKIP LOCKED
+),
+dealt AS (
+    SELECT slot, (%(tokens)s::uuid[])[row_number() OVER (ORDER BY slot)] AS token FROM free
+)
+UPDATE dilamme.worker_slots AS worker_slot
+SET state = 'invited', token = dealt.token, held_until = dilamme.clock() + %(hold)s::interval
+FROM dealt
+WHERE worker_slot.slot = dealt.slot AND worker_slot.state = 'free'
+RETURNING worker_slot.slot, worker_slot.token
+
+-- name: start
+-- Zero rows: the event came twice, or too late. The worker leaves and claims nothing.
+UPDATE dilamme.worker_slots SET state = 'started', held_until = dilamme.clock() + %(hold)s::interval
+WHERE slot = %(slot)s AND token = %(token)s AND state = 'invited'
+RETURNING slot
+
+-- name: retake
+-- A worker that let go and then saw work takes a slot again, under its old token: that is the one which the platform
+-- will name, should it report this invocation lost.
+UPDATE dilamme.worker_slots SET state = 'started', token = %(token)s, held_until = dilamme.clock() + %(hold)s::interval
+WHERE state = 'free' AND slot = (
+    SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
+    ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING slot
+
+-- name: free
+UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
+WHERE token = ANY(%(tokens)s::uuid[]) AND state IN ('invited', 'started')
+RETURNING slot
+
+-- name: free_overdue
+-- Invited and never came, or started and never let go: the platform's report was lost.
+UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
+WHERE state IN ('invited', 'started') AND held_until <= dilamme.clock()
+RETURNING slot
+
+-- name: count_slots
+SELECT count(*) FILTER (WHERE state = 'free') AS free,
+       count(*) FILTER (WHERE state = 'invited') AS invited,
+       count(*) FILTER (WHERE state = 'started') AS started
+FROM dilamme.worker_slots WHERE slot <= %(slots)s OR state <> 'free'

@@ -1,0 +1,48 @@
+-- Storing jobs.
+
+-- name: take_key
+-- The unique index makes a rival with the same key wait here: if it commits, no row comes back and `find_key` shows
+-- its jobs; if it rolls back, the key is ours.
+INSERT INTO dilamme.idempotency_keys (key, request_hash, job_ids, refs)
+VALUES (%(key)s, %(request_hash)s, %(job_ids)s::uuid[], %(refs)s)
+ON CONFLICT (key) DO NOTHING
+RETURNING key
+
+-- name: find_key
+SELECT request_hash, job_ids, refs FROM dilamme.idempotency_keys WHERE key = %(key)s
+
+-- name: lock_parents
+-- FOR SHARE holds off the parent's completion until the edge is committed: a completion that looked for children a
+-- moment earlier would miss this one, which then waited for ever.
+SELECT id, status FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR SHARE
+
+-- name: insert_series
+INSERT INTO dilamme.series (id, interval_seconds, created_at)
+SELECT s.id, s.interval_seconds, dilamme.clock()
+FROM unnest(%(ids)s::uuid[], %(interval_seconds)s::integer[]) AS s (id, interval_seconds)
+
+-- name: insert
+-- One statement, so that a batch shares one creation time and its ids (UUIDv7) keep its order. A time in the past buys
+-- no priority: the job is ready from now.
+INSERT INTO dilamme.jobs (
+    id, type, status, priority, max_attempts, unmet_dependencies, on_dependency_failure, created_at, scheduled_at,
+    ready_at, finished_at, series_id, idempotency_key, payload, errors
+)
+SELECT s.id, s.type, s.status, s.priority, s.max_attempts, s.unmet, s.policy, dilamme.clock(),
+       coalesce(s.scheduled_at, dilamme.clock()), greatest(s.scheduled_at, dilamme.clock()),
+       CASE s.status WHEN 'cancelled' THEN dilamme.clock() END, s.series_id, %(idempotency_key)s, s.payload,
+       CASE s.status
+           WHEN 'cancelled' THEN jsonb_build_array(jsonb_build_object(
+               'reason', 'dependency_failed', 'message', s.message, 'attempt', 0, 'at', dilamme.clock()))
+           ELSE '[]'
+       END
+FROM unnest(
+    %(ids)s::uuid[], %(types)s::text[], %(statuses)s::text[], %(priorities)s::smallint[], %(max_attempts)s::smallint[],
+    %(unmet)s::integer[], %(policies)s::text[], %(scheduled_at)s::timestamptz[], %(series_ids)s::uuid[],
+    %(payloads)s::jsonb[], %(messages)s::text[]
+) AS s (id, type, status, priority, max_attempts, unmet, policy, scheduled_at, series_id, payload, message)
+RETURNING id, ready_at <= dilamme.clock() AND status = 'pending' AND unmet_dependencies = 0 AS due, ready_at
+
+-- name: insert_edges
+INSERT INTO dilamme.job_dependencies (child_id, parent_id)
+SELECT e.child_id, e.parent_id FROM unnest(%(child_ids)s::uuid[], %(parent_ids)s::uuid[]) AS e (child_id, parent_id)

@@ -1,0 +1,16 @@
+-- name: upsert_types
+-- In name order, so that two workers that start together do not deadlock; unchanged rows are left alone.
+INSERT INTO dilamme.job_types (type, max_attempts, timeout_seconds, backoff_base_seconds, backoff_cap_seconds, updated_at)
+SELECT s.type, s.max_attempts, s.timeout_seconds, s.base_seconds, s.cap_seconds, dilamme.clock()
+FROM unnest(
+    %(types)s::text[], %(max_attempts)s::smallint[], %(timeouts)s::double precision[],
+    %(backoff_bases)s::double precision[], %(backoff_caps)s::double precision[]
+) AS s (type, max_attempts, timeout_seconds, base_seconds, cap_seconds)
+ORDER BY s.type
+ON CONFLICT (type) DO UPDATE
+SET max_attempts = excluded.max_attempts, timeout_seconds = excluded.timeout_seconds,
+    backoff_base_seconds = excluded.backoff_base_seconds, backoff_cap_seconds = excluded.backoff_cap_seconds,
+    updated_at = excluded.updated_at
+WHERE (job_types.max_attempts, job_types.timeout_seconds, job_types.backoff_base_seconds, job_types.backoff_cap_seconds)
+    IS DISTINCT FROM
+      (excluded.max_attempts, excluded.timeout_seconds, excluded.backoff_base_seconds, excluded.backoff_cap_seconds)

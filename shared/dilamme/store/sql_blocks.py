@@ -1,0 +1,50 @@
+"""Reads the named blocks of ``sql/*.sql``.
+
+A file is a catalogue: ``-- name: claim`` opens a block, ``-- fragment: lane_heads`` one that only serves others, and
+``-- include: lane_heads`` puts it there, so that each condition is written once. aiosql, the library for this, makes
+its functions at run time, which mypy cannot see, and has no fragments.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+_OPENING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
+
+
+@cache
+def fragments() -> Mapping[str, str]:
+    """Every fragment, of all files, by name."""
+    return MappingProxyType({name: body for kind, name, body in _all_blocks() if kind == "fragment"})
+
+
+@cache
+def blocks() -> Mapping[str, str]:
+    """Every statement, of all files, by name, with its fragments in place and its comments taken out."""
+    return MappingProxyType({name: _statement(body) for kind, name, body in _all_blocks() if kind == "name"})
+
+
+def sql(name: str) -> str:
+    """The statement called ``name``; `KeyError` if there is none."""
+    return blocks()[name]
+
+
+def _all_blocks() -> list[tuple[str, str, str]]:
+    found = []
+    folder = files("dilamme.store") / "sql"
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        parts = _OPENING.split(file.read_text(encoding="utf-8"))
+        found += list(zip(parts[1::3], parts[2::3], parts[3::3], strict=True))
+    names = [(kind, name) for kind, name, _ in found]
+    if len(set(names)) != len(names):
+        raise ValueError(f"a block of SQL is named twice: {sorted({n for n in names if names.count(n) > 1})}")
+    return found
+
+
+def _statement(body: str) -> str:
+    while _INCLUDE.search(body):
+        body = _INCLUDE.sub(lambda match: fragments()[match[1]], body)
+    return re.sub(r"(?m)^\s*--.*\n?|\s*--\s.*$", "", body).strip()

@@ -1,0 +1,93 @@
+"""Storing jobs: keys, parents, rows, edges (``sql/submit.sql``)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from dilamme.domain.job import Status
+from dilamme.store.connection import Connection, Row, columns, fetch, run
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A row of ``dilamme.jobs`` about to be stored."""
+
+    id: UUID
+    type: str
+    status: Status
+    priority: int
+    max_attempts: int | None
+    unmet: int
+    policy: str
+    scheduled_at: datetime | None
+    series_id: UUID | None
+    payload: str
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKey:
+    """What an idempotency key stands for."""
+
+    request_hash: bytes
+    job_ids: list[UUID]
+    refs: list[str | None]
+
+
+def take_key(
+    connection: Connection, key: str, request_hash: bytes, job_ids: Sequence[UUID], refs: Sequence[str | None]
+) -> bool:
+    """Is the key ours? Waits for a rival that is storing the same one."""
+    parameters = {"key": key, "request_hash": request_hash, "job_ids": list(job_ids), "refs": Jsonb(list(refs))}
+    return bool(fetch(connection, "take_key", parameters))
+
+
+def find_key(connection: Connection, key: str) -> KeptKey | None:
+    """What the key stands for, or None if it has been pruned meanwhile."""
+    rows = fetch(connection, "find_key", {"key": key})
+    return KeptKey(**rows[0]) if rows else None
+
+
+def lock_parents(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Status]:
+    """The statuses of those ids that exist, held still until the transaction ends."""
+    rows = fetch(connection, "lock_parents", {"ids": list(ids)})
+    return {row["id"]: Status(row["status"]) for row in rows}
+
+
+def insert_series(connection: Connection, ids: Sequence[UUID], interval_seconds: Sequence[int]) -> None:
+    """Opens series, one an interval in seconds."""
+    run(connection, "insert_series", {"ids": list(ids), "interval_seconds": list(interval_seconds)})
+
+
+def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str | None) -> list[Row]:
+    """Stores the jobs; a row {id, due, ready_at} each."""
+    ids, types, statuses, priorities, max_attempts, unmet, policies, scheduled_at, series_ids, payloads, messages = columns(
+        jobs, *NewJob.__slots__
+    )
+    return fetch(
+        connection,
+        "insert",
+        {
+            "ids": ids,
+            "types": types,
+            "statuses": statuses,
+            "priorities": priorities,
+            "max_attempts": max_attempts,
+            "unmet": unmet,
+            "policies": policies,
+            "scheduled_at": scheduled_at,
+            "series_ids": series_ids,
+            "payloads": payloads,
+            "messages": messages,
+            "idempotency_key": idempotency_key,
+        },
+    )
+
+
+def insert_edges(connection: Connection, edges: Sequence[tuple[UUID, UUID]]) -> None:
+    """Stores (child, parent) pairs."""
+    child_ids, parent_ids = [child for child, _ in edges], [parent for _, parent in edges]
+    run(connection, "insert_edges", {"child_ids": child_ids, "parent_ids": parent_ids})

@@ -1,0 +1,21 @@
+"""What workers know about the types they run (``sql/types.sql``)."""
+
+from collections.abc import Sequence
+
+from dilamme.domain.registry import JobType
+from dilamme.store.connection import Connection, run
+
+
+def upsert_types(connection: Connection, types: Sequence[JobType]) -> None:
+    """Publishes the registered types for those who know no handler."""
+    run(
+        connection,
+        "upsert_types",
+        {
+            "types": [job_type.type for job_type in types],
+            "max_attempts": [job_type.max_attempts for job_type in types],
+            "timeouts": [job_type.timeout_seconds for job_type in types],
+            "backoff_bases": [job_type.backoff_base_seconds for job_type in types],
+            "backoff_caps": [job_type.backoff_cap_seconds for job_type in types],
+        },
+    )

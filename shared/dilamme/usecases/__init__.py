@@ -1,0 +1,1 @@
+"""One module a verb. A use case opens the transaction; nothing below it does."""

@@ -1,0 +1,47 @@
+"""Cancel a job that has not started, or a series in any state."""
+
+from uuid import UUID
+
+from dilamme.domain.errors import Conflict, NotFound
+from dilamme.domain.job import Status
+from dilamme.store import finish as finish_store
+from dilamme.store import revise as store
+from dilamme.store.connection import Connection, repeat_on_conflict, transaction
+from dilamme.usecases import finish
+
+
+@repeat_on_conflict
+def cancel_job(connection: Connection, job_id: UUID) -> None:
+    """Cancels a pending job; cancelling it again changes nothing. An occurrence is skipped: the next one is stored.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it is running, or has ended otherwise.
+    """
+    with transaction(connection):
+        if series_id := store.series_of(connection, job_id):
+            finish_store.lock_series(connection, [series_id])
+        job = store.lock_job(connection, job_id)
+        if job is None:
+            raise NotFound(f"no job has the id {job_id}")
+        if job["status"] is Status.CANCELLED:
+            return
+        if job["status"] is not Status.PENDING:
+            raise Conflict(f"the job is {job['status']}: only a pending job can be cancelled")
+        finish.after_failure(connection, store.cancel(connection, [job_id], "cancelled on request"))
+
+
+@repeat_on_conflict
+def cancel_series(connection: Connection, series_id: UUID) -> bool:
+    """Ends a series: what is pending is cancelled, what runs finishes and has no successor. False if it had ended.
+
+    Raises:
+        NotFound: there is no such series.
+    """
+    with transaction(connection):
+        if not finish_store.lock_series(connection, [series_id]):
+            raise NotFound(f"no series has the id {series_id}")
+        ended = finish_store.end_series(connection, [series_id])
+        pending = store.pending_of_series(connection, series_id)
+        finish.after_failure(connection, store.cancel(connection, pending, "its series was cancelled"))
+        return bool(ended)

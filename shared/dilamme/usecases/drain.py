@@ -1,0 +1,381 @@
+"""A worker's life: claim, run, settle, until nothing is left or its time runs out.
+
+One thread, the controller, does all that touches the database; the crew's threads run handlers. While they run, the
+controller claims ahead, and whatever has ended since its last round trip is settled in one.
+"""
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+
+from dilamme.domain.errors import DatabaseUnavailable
+from dilamme.domain.job import Claim, Reason
+from dilamme.domain.outcome import HandBack, Outcome, after_failure
+from dilamme.domain.pace import Pace
+from dilamme.domain.registry import JobType, Registry
+from dilamme.settings import Settings
+from dilamme.store import lanes, slots
+from dilamme.store import settle as settle_store
+from dilamme.store.connection import Connection
+from dilamme.usecases import execute, rescue, wake
+from dilamme.usecases.crew import Crew, Done, Ticket
+from dilamme.usecases.settle import Settled, settle
+
+logger = logging.getLogger("dilamme.drain")
+
+POLL_SECONDS = 0.2  # while some runners are idle and others busy
+LOOK_AGAIN_MAX = 5  # empty claims in a row, while there is work that others hold locked
+REACH_MIN = 32
+REACH_MAX = 10_000
+_FAR = 3600.0
+
+_UNKNOWN = JobType("unknown", lambda payload, context: None)
+
+Observe = Callable[[Sequence[tuple[Claim, Outcome]]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEvent:
+    """What a worker is invoked with: its slot, and the ids that the scheduler's heap chose."""
+
+    slot: int
+    token: UUID
+    ids: list[UUID]
+    ticked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a worker works with. ``remaining_seconds`` is what the platform leaves it, to the kill."""
+
+    settings: Settings
+    registry: Registry
+    pace: Pace
+    remaining_seconds: Callable[[], float]
+    reconnect: Callable[[], Connection]
+    observe: Observe = lambda settled: None
+    end_process: Callable[[int], Any] = os._exit
+
+
+@dataclass(slots=True)
+class Drained:
+    """What a worker did: jobs settled by it, and whether it had a slot to work in at all."""
+
+    admitted: bool
+    settled: int = 0
+
+
+def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained:
+    """Works in the slot of ``event`` until nothing is left or the time is up.
+
+    An event that came twice, or too late, finds its slot taken: nothing is claimed.
+    """
+    hold = worker.remaining_seconds() + worker.settings.lease_margin_seconds
+    if not slots.start(connection, event.slot, event.token, hold):
+        logger.info("slot not free: a doubled or late event", extra={"slot": event.slot})
+        return Drained(admitted=False)
+    controller = _Controller(connection, worker, event.token)
+    try:
+        _with_crew(controller, event)
+    except BaseException:
+        logger.exception("worker failed")
+        controller.crew.close()
+        if controller.crew.tickets():
+            # Handlers are running: a thread cannot be killed, and one that survives our return would be thawed in the
+            # next invocation. The platform reports the loss, and the rescue frees what we hold.
+            worker.end_process(1)
+        raise
+    return controller.drained
+
+
+def _with_crew(controller: "_Controller", event: WorkerEvent) -> None:
+    if controller.crew.concurrency == 1:
+        _inline(controller, event)
+        return
+    threads = [threading.Thread(target=controller.crew.work, daemon=True) for _ in range(controller.crew.concurrency)]
+    for thread in threads:
+        thread.start()
+    controller.run(event)
+    for thread in threads:
+        thread.join()
+
+
+def _inline(controller: "_Controller", event: WorkerEvent) -> None:
+    """Handlers in this thread, the controller in another: so it can still keep their time."""
+    failure: list[BaseException] = []
+
+    def control() -> None:
+        try:
+            controller.run(event)
+        except BaseException as error:  # noqa: BLE001  raised again in the thread that can raise it
+            failure.append(error)
+            controller.crew.close()
+            if controller.crew.tickets():
+                controller.worker.end_process(1)
+
+    thread = threading.Thread(target=control, daemon=True)
+    thread.start()
+    controller.crew.work()
+    thread.join()
+    if failure:
+        raise failure[0]
+
+
+@dataclass(slots=True)
+class _Controller:
+    connection: Connection
+    worker: Worker
+    token: UUID
+    drained: Drained = field(default_factory=lambda: Drained(admitted=True))
+    unsettled: list[Done] = field(default_factory=list)
+    leaving: bool = False
+    relieved: bool = False  # leaves with work undone, so a fresh worker is asked for
+    started_any: bool = False
+    reconnected: bool = False
+    quiet_until: float = 0.0
+    empty_looks: int = 0
+    reach_extra: int = REACH_MIN
+    crew: Crew = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.crew = Crew(self.worker.settings.worker_concurrency, self._execute)
+
+    # ===== the loop =====
+
+    def run(self, event: WorkerEvent) -> None:
+        if event.ids and event.ticked_at is not None:
+            self._survive(lambda: self._take(self._claim_handed(event)))
+        while not (self.leaving and not self.crew.in_hand and not self.unsettled):
+            self._settle(self.crew.collect(self._patience()))
+            self._answer()
+            self._watch()
+            if not self.leaving:
+                self._survive(self._claim_more)
+        self._leave()
+        self.crew.close()
+
+    def _patience(self) -> float:
+        """How long there is nothing to do unless a handler ends."""
+        if self.unsettled or (not self.crew.in_hand and not self.leaving):
+            return 0.0
+        now = time.monotonic()
+        oldest = self.crew.oldest_claimed_at()
+        stale_at = _FAR + now if oldest is None else oldest + self.worker.settings.batch_wait_seconds
+        overdue_at = self.crew.first_end() or _FAR + now
+        poll_at = _FAR + now if self.leaving else max(self.quiet_until, now + 0.001)
+        return max(0.001, min(stale_at, overdue_at, poll_at, now + 1.0) - now)
+
+    def _watch(self) -> None:
+        """Hands back what has waited too long, and gives up on handlers that ran past their time."""
+        now = time.monotonic()
+        patience = self.worker.settings.batch_wait_seconds
+        if overdue := self.crew.abandon(now):
+            logger.error("handler past its timeout: this process will end", extra={"job_ids": [str(t.claim.id) for t in overdue]})
+            self.leaving = self.relieved = True
+        stale = self.crew.withdraw(now if self.leaving else now - patience)
+        self.unsettled += [(ticket, HandBack()) for ticket in stale]
+
+    def _answer(self) -> None:
+        for job_id, future in self.crew.asked():
+            try:
+                future.set_result(settle_store.dependency_results(self.connection, job_id))
+            except Exception as error:  # noqa: BLE001  it is the handler's to deal with; its attempt fails
+                future.set_exception(error)
+
+    # ===== claiming =====
+
+    def _claim_more(self) -> None:
+        now = time.monotonic()
+        idle = not self.crew.in_hand and not self.unsettled
+        if self._room() <= 0:
+            self.leaving = self.relieved = True
+            return
+        if not idle and (now < self.quiet_until or self._alone()):
+            return
+        nimble = self.crew.nimble(now - self.worker.settings.batch_wait_seconds / 2)
+        settings = self.worker.settings
+        most = self.worker.pace.batch_size(nimble, settings.batch_wait_seconds, settings.batch_jobs_max)
+        if nimble <= 0 or self.crew.waiting > most // 2:
+            self.quiet_until = now + POLL_SECONDS if nimble <= 0 else now
+            return
+        self._claim_up_to(most, idle)
+
+    def _claim_up_to(self, most: int, idle: bool) -> None:
+        claims = lanes.claim(self.connection, self._terms(most, idle), uuid4())
+        self._take(claims)
+        if claims:
+            self.empty_looks, self.reach_extra = 0, REACH_MIN
+        elif not idle:
+            self.quiet_until = time.monotonic() + POLL_SECONDS
+        else:
+            self._look_again()
+
+    def _alone(self) -> bool:
+        return any(ticket.claim.last_attempt for ticket in self.crew.tickets())
+
+    def _terms(self, most: int, idle: bool) -> lanes.Terms:
+        settings = self.worker.settings
+        return lanes.Terms(
+            worker=self.token,
+            most=most,
+            reach=most + self.reach_extra,
+            idle=idle,
+            lease_seconds=self.worker.remaining_seconds() + settings.lease_margin_seconds,
+            ageing_seconds=settings.ageing_seconds,
+            max_attempts=settings.max_attempts,
+        )
+
+    def _claim_handed(self, event: WorkerEvent) -> list[Claim]:
+        settings = self.worker.settings
+        most = self.worker.pace.batch_size(self.crew.concurrency, settings.batch_wait_seconds, settings.batch_jobs_max)
+        ticked_at = event.ticked_at or datetime.min
+        return lanes.claim_handed(self.connection, self._terms(most, idle=True), uuid4(), event.ids, ticked_at, settings.tick_seconds)
+
+    def _take(self, claims: Sequence[Claim]) -> None:
+        now = time.monotonic()
+        tickets = []
+        for claim in claims:
+            job_type = self.worker.registry.get(claim.type)
+            if job_type is None:
+                outcome = execute.unknown_type(claim, self.worker.settings, claim.started_at)
+                logger.error("no handler for job type", extra={"job_type": claim.type, "job_id": str(claim.id)})
+                self.unsettled.append((Ticket(claim, _UNKNOWN, now), outcome))
+            else:
+                tickets.append(Ticket(claim, job_type, now))
+        self.crew.add(tickets)
+
+    def _look_again(self) -> None:
+        """Lets go of the slot, commits, then looks once more: whoever posts now finds the slot free and wakes a worker."""
+        slots.free(self.connection, [self.token])
+        settings = self.worker.settings
+        hold = self.worker.remaining_seconds() + settings.lease_margin_seconds
+        self.empty_looks += 1
+        if (
+            self.empty_looks > LOOK_AGAIN_MAX
+            or not lanes.work_left(self.connection)
+            or not slots.retake(self.connection, self.token, settings.worker_slots, hold)
+        ):
+            self.leaving = True
+            return
+        # There is work, but others hold it locked: a rival that is claiming, or a caller who is adding children. Look
+        # further down the line, a little later. What is still locked then is left to the next tick.
+        self.reach_extra = min(REACH_MAX, self.reach_extra * 4)
+        time.sleep(0.005 * self.empty_looks)
+
+    # ===== running (in the crew's threads) =====
+
+    def _execute(self, ticket: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+        settings = self.worker.settings
+        room = self._room()
+        timeout = execute.timeout_seconds(ticket.job_type, settings)
+        needs = self.worker.pace.high_seconds(ticket.claim.type) or timeout
+        # A fresh worker's first job always starts: if it does not fit here it fits nowhere.
+        if self.leaving or (needs > room and (self.started_any or room <= 0)):
+            self.leaving = self.relieved = True
+            return HandBack()
+        self.started_any = True
+        ends_by = ticket.started_at + min(timeout, room)
+        ticket.ends_by = ends_by
+        job_context = execute.context(ticket.claim, min(timeout, room), lambda: ends_by - time.monotonic(), self.crew.ask)
+        return execute.execute(ticket.claim, ticket.job_type, job_context, resolve, settings)
+
+    def _room(self) -> float:
+        """Seconds that handlers may still use."""
+        return self.worker.remaining_seconds() - self.worker.settings.worker_reserve_seconds
+
+    # ===== settling =====
+
+    def _settle(self, fresh: Sequence[Done]) -> None:
+        self.worker.pace.record((t.claim.type, t.seconds) for t, outcome in fresh if not isinstance(outcome, HandBack))
+        self.unsettled += fresh
+        if self.unsettled:
+            self._survive(self._settle_all)
+
+    def _settle_all(self) -> None:
+        settlement = settle(self.connection, _settled(self.unsettled))
+        left = [done for done in self.unsettled if done[0].claim.id not in settlement.done]
+        self._observe([done for done in self.unsettled if done[0].claim.id in settlement.done])
+        self.unsettled = left
+        for done in left:
+            self._settle_alone(done)
+
+    def _settle_alone(self, done: Done) -> None:
+        try:
+            settlement = settle(self.connection, _settled([done]), wait=True)
+        except psycopg.errors.LockNotAvailable:
+            return  # a caller's transaction holds the row; it stays among the unsettled
+        self.unsettled.remove(done)
+        if settlement.done:
+            self._observe([done])
+        else:
+            logger.warning("claim is no longer ours, result dropped", extra={"job_id": str(done[0].claim.id)})
+
+    def _observe(self, done: Sequence[Done]) -> None:
+        self.drained.settled += len(done)
+        self.worker.observe([(ticket.claim, outcome) for ticket, outcome in done])
+
+    # ===== when the database goes away =====
+
+    def _survive(self, step: Callable[[], None]) -> None:
+        """Runs a step that talks to the database; on a lost connection, a new one, and then what is known is put right.
+
+        The reply to a COMMIT may be lost with it. A settle is simply repeated: zero rows mean that it had worked. A
+        claim that nobody heard of is handed back.
+        """
+        try:
+            if self.connection.closed:
+                self._reconnect()
+            step()
+        except (DatabaseUnavailable, psycopg.OperationalError) as error:
+            logger.error("database lost", extra={"error": str(error)})
+            self.connection.close()
+            self.reconnected = True
+            if self.worker.remaining_seconds() < self.worker.settings.worker_reserve_seconds:
+                raise
+            time.sleep(0.2)
+
+    def _reconnect(self) -> None:
+        self.connection = self.worker.reconnect()
+        self._hand_back_unheard()
+
+    def _hand_back_unheard(self) -> None:
+        known = {ticket.claim.id for ticket in self.crew.tickets()} | {ticket.claim.id for ticket, _ in self.unsettled}
+        carried = settle_store.carried_by(self.connection, self.token, rescue.defaults(self.worker.settings))
+        if unheard := [held for held in carried if held.id not in known]:
+            settle(self.connection, [(held, HandBack()) for held in unheard], wait=True)
+
+    # ===== leaving =====
+
+    def _leave(self) -> None:
+        if self.reconnected:
+            self._hand_back_unheard()  # a COMMIT under way when the connection broke may have come through since
+        slots.free(self.connection, [self.token])
+        if self.relieved and lanes.work_left(self.connection):
+            wake.wake_worker(self.connection, self.worker.settings)
+        if abandoned := [ticket for ticket in self.crew.tickets() if ticket.abandoned]:
+            self._end_with(abandoned)
+
+    def _end_with(self, abandoned: Sequence[Ticket]) -> None:
+        """Records the timeouts and ends the process with the handlers that would not: nothing of them runs on."""
+        settled: list[Settled] = []
+        for ticket in abandoned:
+            seconds = ticket.ends_by - ticket.started_at
+            wait = execute.backoff(ticket.job_type, self.worker.settings)
+            message = f"the handler was still running after {seconds:g} s: its process was ended"
+            settled.append((ticket.claim, after_failure(ticket.claim, Reason.TIMEOUT, message, wait, random.random())))
+        settle(self.connection, settled, wait=True)
+        self.worker.observe([(ticket.claim, outcome) for ticket, (_, outcome) in zip(abandoned, settled, strict=True)])
+        self.worker.end_process(1)
+
+
+def _settled(done: Sequence[Done]) -> list[Settled]:
+    return [(ticket.claim, outcome) for ticket, outcome in done]

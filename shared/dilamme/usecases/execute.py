@@ -1,0 +1,127 @@
+"""Run one handler and say how its attempt ended."""
+
+import logging
+import random
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from dilamme.domain.job import Claim, Reason
+from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, after_failure, shorten
+from dilamme.domain.registry import Fail, JobType, Retry, Snooze
+from dilamme.domain.retry import Backoff
+from dilamme.domain.submission import json_text
+from dilamme.settings import Settings
+
+RESULT_BYTES_MAX = 256 * 1024
+SNOOZE_SECONDS_MAX = 365 * 86_400.0
+
+logger = logging.getLogger("dilamme.job")
+
+
+class _JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Adds the job's id, type and attempt to each line, beside what the caller adds."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """What a handler gets beside its payload."""
+
+    job_id: UUID
+    type: str
+    attempt: int
+    """From 1."""
+    max_attempts: int
+    deadline: datetime
+    """When this attempt is out of time (UTC)."""
+    remaining_seconds: Callable[[], float]
+    """How much of that time is left."""
+    _ask: Callable[[UUID], dict[UUID, Any]]
+
+    @cached_property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose lines carry the job's id."""
+        return _JobLogger(logger, {"job_id": str(self.job_id), "job_type": self.type, "attempt": self.attempt})
+
+    @cached_property
+    def dependency_results(self) -> dict[UUID, Any]:
+        """What the jobs that this one waited for returned, by their ids; fetched when first asked for."""
+        return self._ask(self.job_id)
+
+
+def timeout_seconds(job_type: JobType, settings: Settings) -> float:
+    """The time that one attempt has."""
+    return job_type.timeout_seconds or settings.job_timeout_seconds
+
+
+def backoff(job_type: JobType, settings: Settings) -> Backoff:
+    """The backoff of a type."""
+    return Backoff(
+        job_type.backoff_base_seconds or settings.backoff_base_seconds,
+        job_type.backoff_cap_seconds or settings.backoff_cap_seconds,
+    )
+
+
+def context(claim: Claim, seconds: float, remaining: Callable[[], float], ask: Callable[[UUID], dict[UUID, Any]]) -> JobContext:
+    """The context of an attempt that has ``seconds`` from now."""
+    deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+    return JobContext(claim.id, claim.type, claim.attempt, claim.max_attempts, deadline, remaining, ask)
+
+
+def execute(
+    claim: Claim,
+    job_type: JobType,
+    job_context: JobContext,
+    resolve: Callable[[Any], Any],
+    settings: Settings,
+    rand: Callable[[], float] = random.random,
+) -> Outcome:
+    """Runs the handler; ``resolve`` awaits what an async one returns."""
+    wait = backoff(job_type, settings)
+    try:
+        return _complete(resolve(job_type.handler(claim.payload, job_context)))
+    except Snooze as snooze:
+        return HandBack(min(max(0.0, snooze.seconds), SNOOZE_SECONDS_MAX))
+    except Fail as fail:
+        return Bury(Reason.FAIL, shorten(str(fail)))
+    except Retry as retry:
+        after = None if retry.after_seconds is None else min(max(0.0, retry.after_seconds), SNOOZE_SECONDS_MAX)
+        return after_failure(claim, Reason.RETRY, str(retry), wait, rand(), after)
+    except _ResultRefused as refused:
+        return after_failure(claim, Reason.RESULT, str(refused), wait, rand())
+    except BaseException as error:  # noqa: BLE001  sys.exit() in a handler ends its attempt, not its neighbours
+        job_context.logger.warning("attempt failed", exc_info=error)
+        return after_failure(claim, Reason.ERROR, f"{type(error).__name__}: {error}", wait, rand())
+
+
+class _ResultRefused(Exception):
+    pass
+
+
+def _complete(result: Any) -> Complete:
+    if result is None:
+        return Complete(None)
+    try:
+        text = json_text(result)
+    except ValueError as error:
+        raise _ResultRefused(f"the handler's result {error}") from None
+    size = len(text.encode())
+    if size > RESULT_BYTES_MAX:
+        raise _ResultRefused(
+            f"the handler's result is {size} bytes of JSON; at most {RESULT_BYTES_MAX} are stored: return a reference instead"
+        )
+    return Complete(text)
+
+
+def unknown_type(claim: Claim, settings: Settings, now: datetime) -> Bury | HandBack:
+    """A job whose type this worker does not know: kept for a deployment that does, and dead after the grace."""
+    if claim.unknown_since is not None and now - claim.unknown_since >= timedelta(seconds=settings.unknown_type_grace_seconds):
+        return Bury(Reason.UNKNOWN_TYPE, f"no worker has known the type '{claim.type}' since {claim.unknown_since.isoformat()}")
+    return HandBack(settings.unknown_type_delay_seconds, unknown=True)

@@ -1,0 +1,157 @@
+"""The scheduler's loop: lead until a successor takes over, tick on absolute deadlines, wake for what falls due between.
+
+Triggers come late, twice, or not at all, so the loop outlives its minute: the next scheduler takes the lead from it,
+and there is neither a gap nor a doubled tick (DESIGN §4.9).
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+import psycopg
+
+from dilamme.domain.errors import DatabaseUnavailable
+from dilamme.domain.priority import microseconds
+from dilamme.domain.timing_wheel import TimingWheel
+from dilamme.settings import Settings
+from dilamme.store import lanes, lease, slots
+from dilamme.store.connection import Connection
+from dilamme.usecases import upkeep
+from dilamme.usecases.tick import Dispatch, Leader, dispatch, tick
+
+logger = logging.getLogger("dilamme.lead")
+
+NEAR_FUTURE_JOBS_MAX = 5_000
+WHEEL_SLOT_MICROSECONDS = 10_000
+WHEEL_SLOTS = 256
+# The database's clock is read over a network: wake this much after the time, or the look may come just before it.
+WAKE_LATE_SECONDS = 0.003
+PRUNE_EVERY_TICKS = 30
+STOP_BEFORE_DEADLINE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Led:
+    """What a loop did."""
+
+    ticks: int = 0
+    missed: int = 0
+    taken_over: bool = False
+
+
+@dataclass(slots=True)
+class _Loop:
+    connection: Connection
+    settings: Settings
+    leader: Leader
+    executor: ThreadPoolExecutor
+    reconnect: Callable[[], Connection]
+    observe: Callable[[Dispatch, float], None]
+    until: float
+    led: Led = field(default_factory=Led)
+
+
+def lead(
+    connection: Connection,
+    settings: Settings,
+    owner: UUID,
+    remaining_seconds: float,
+    reconnect: Callable[[], Connection],
+    observe: Callable[[Dispatch, float], None] = lambda dispatched, lag: None,
+) -> Led:
+    """Leads for `Settings.leader_seconds`, or as long as the function's time allows, or until taken over.
+
+    ``observe`` gets each tick's dispatch and how late it began, in seconds.
+    """
+    slots.provide(connection, settings.worker_slots)
+    leader = Leader(owner, lease.take_lead(connection, owner, settings.leader_lease_seconds))
+    until = time.monotonic() + min(settings.leader_seconds, remaining_seconds - STOP_BEFORE_DEADLINE_SECONDS)
+    with ThreadPoolExecutor(max_workers=min(settings.worker_slots, 32), thread_name_prefix="invoke") as executor:
+        loop = _Loop(connection, settings, leader, executor, reconnect, observe, until)
+        _run(loop)
+    if not loop.led.taken_over:
+        _survive(loop, lambda: lease.resign(loop.connection, owner, leader.epoch))
+    return loop.led
+
+
+def _run(loop: _Loop) -> None:
+    deadline = time.monotonic()
+    while deadline < loop.until:
+        _survive(loop, lambda at=deadline: _beat(loop, at))
+        if loop.led.taken_over:
+            return
+        following, missed = next_deadline(deadline, time.monotonic(), loop.settings.tick_seconds)
+        loop.led.missed += missed
+        deadline = following
+        _sleep_until(deadline)
+
+
+def next_deadline(deadline: float, now: float, tick_seconds: float) -> tuple[float, int]:
+    """The first beat after ``now`` on the grid of ``deadline``, and how many beats were missed.
+
+    Missed beats are skipped, not replayed: a tick looks at the whole state, so one late tick does the work of all.
+    """
+    missed = max(0, int((now - deadline) // tick_seconds))
+    return deadline + (missed + 1) * tick_seconds, missed
+
+
+def _beat(loop: _Loop, deadline: float) -> None:
+    lag = time.monotonic() - deadline
+    dispatched = tick(loop.connection, loop.settings, loop.leader, loop.executor)
+    if dispatched is None:
+        loop.led.taken_over = True
+        return
+    loop.led.ticks += 1
+    loop.observe(dispatched, lag)
+    if loop.led.ticks % PRUNE_EVERY_TICKS == 0:
+        upkeep.prune(loop.connection, loop.settings)
+    _wake_between_ticks(loop, deadline + loop.settings.tick_seconds)
+
+
+def _wake_between_ticks(loop: _Loop, next_tick: float) -> None:
+    """Dispatches what falls due before the next tick at its own time."""
+    wheel, clock_offset = _near_future(loop, next_tick)
+    while (due := wheel.next_due()) is not None:
+        wake_at = due / 1_000_000 - clock_offset + WAKE_LATE_SECONDS
+        if wake_at >= next_tick:
+            return
+        _sleep_until(wake_at)
+        wheel.advance(int((time.monotonic() + clock_offset) * 1_000_000))
+        if dispatch(loop.connection, loop.settings, loop.leader, loop.executor) is None:
+            loop.led.taken_over = True
+            return
+
+
+def _near_future(loop: _Loop, next_tick: float) -> tuple[TimingWheel[UUID], float]:
+    """A wheel of what falls due before ``next_tick``, and what to add to the monotonic clock for the database's."""
+    before = time.monotonic()
+    ahead = max(0.0, next_tick - before)
+    now, coming = lanes.near_future(loop.connection, ahead, NEAR_FUTURE_JOBS_MAX)
+    clock_offset = _seconds(now) - (before + time.monotonic()) / 2
+    wheel: TimingWheel[UUID] = TimingWheel(WHEEL_SLOT_MICROSECONDS, WHEEL_SLOTS, microseconds(now))
+    for job_id, ready_at in coming:
+        wheel.insert(microseconds(ready_at), job_id)
+    return wheel, clock_offset
+
+
+def _seconds(moment: datetime) -> float:
+    return microseconds(moment) / 1_000_000
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def _survive(loop: _Loop, step: Callable[[], None]) -> None:
+    """A database that is away costs ticks, not the loop: the next tick tries again on a new connection."""
+    try:
+        if loop.connection.closed:
+            loop.connection = loop.reconnect()
+        step()
+    except (DatabaseUnavailable, psycopg.OperationalError) as error:
+        logger.error("tick failed", extra={"error": str(error)})
+        loop.connection.close()

@@ -1,0 +1,69 @@
+"""Bring the schema up to date, and hold the functions to a schema they know."""
+
+from dataclasses import dataclass
+
+from dilamme.domain.errors import SchemaError
+from dilamme.settings import Settings
+from dilamme.store import migrate as store
+from dilamme.store import slots
+from dilamme.store.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What a run did: the versions it applied, and whether the functions have roles of their own."""
+
+    applied: list[int]
+    version: int
+    roles: bool
+
+
+def migrate(connection: Connection, settings: Settings) -> Migrated:
+    """Applies what is missing, in one transaction: all of it or nothing, and twice is the same as once.
+
+    Raises:
+        SchemaError: a migration that was applied has been changed since, or the schema is newer than this code.
+    """
+    with connection.transaction():
+        store.lock_migrations(connection)
+        store.prepare(connection)
+        done = {step.version: step for step in store.applied(connection)}
+        _refuse_foreign(done)
+        missing = [(step, text) for step, text in store.steps() if step.version not in done]
+        for step, text in missing:
+            store.apply(connection, step, text)
+        roles = store.may_create_roles(connection)
+        if roles:
+            store.create_roles(connection)
+        slots.provide(connection, settings.worker_slots)
+    return Migrated([step.version for step, _ in missing], store.known_version(), roles)
+
+
+def _refuse_foreign(done: dict[int, store.Step]) -> None:
+    known = {step.version: step for step, _ in store.steps()}
+    for version, step in done.items():
+        if version not in known:
+            raise SchemaError(
+                f"the database has migration {version} ({step.name}), which this version of Dilamme does not know: "
+                "deploy a newer version; migrations only go forward"
+            )
+        if known[version].checksum != step.checksum:
+            raise SchemaError(f"migration {version} ({step.name}) was changed after it had been applied: add a new one instead")
+
+
+def check(connection: Connection) -> None:
+    """Refuses a schema that this code does not know.
+
+    Raises:
+        SchemaError: not migrated, too old, or newer and not compatible; the message says what to do.
+    """
+    applied = store.applied(connection)
+    known = store.known_version()
+    if not applied or applied[-1].version < known:
+        have = applied[-1].version if applied else 0
+        raise SchemaError(f"the database is at schema version {have} and this code needs {known}: run the migrate function")
+    if applied[-1].compatible_from > known:
+        raise SchemaError(
+            f"the database is at schema version {applied[-1].version}, which serves code from version "
+            f"{applied[-1].compatible_from} on, and this code knows {known}: deploy a newer version of the functions"
+        )

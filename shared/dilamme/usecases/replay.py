@@ -1,0 +1,36 @@
+"""Bring dead jobs back, with fresh attempts and their old errors."""
+
+from uuid import UUID
+
+from dilamme.domain.errors import Conflict, NotFound
+from dilamme.domain.job import Status
+from dilamme.store import revise as store
+from dilamme.store.connection import Connection, repeat_on_conflict, transaction
+
+REPLAY_JOBS_MAX = 1_000
+
+
+@repeat_on_conflict
+def replay_job(connection: Connection, job_id: UUID) -> bool:
+    """Revives a dead job. False if it has been replayed already and not died since.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it never died.
+    """
+    with transaction(connection):
+        job = store.lock_job(connection, job_id)
+        if job is None:
+            raise NotFound(f"no job has the id {job_id}")
+        if job["status"] is Status.DEAD:
+            return bool(store.replay(connection, [job_id]))
+        if not job["replayed"]:
+            raise Conflict(f"the job is {job['status']}: only a dead job can be replayed")
+        return False
+
+
+@repeat_on_conflict
+def replay_dead(connection: Connection, type_: str | None, most: int = REPLAY_JOBS_MAX) -> list[UUID]:
+    """Revives the ``most`` oldest dead jobs, of one type or of all; their ids. Repeat until it returns none."""
+    with transaction(connection):
+        return store.replay(connection, store.dead_jobs(connection, type_, most))

@@ -1,0 +1,69 @@
+"""Free what a lost worker held: by the platform's report at once, by the lease when the report is lost too."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from dilamme.domain.job import Held
+from dilamme.domain.outcome import after_loss
+from dilamme.domain.retry import Backoff
+from dilamme.settings import Settings
+from dilamme.store import lease, slots
+from dilamme.store import settle as store
+from dilamme.store.connection import Connection, repeat_on_conflict, transaction
+from dilamme.usecases import wake
+from dilamme.usecases.settle import Settled, Settlement, settle, settle_here
+
+EXPIRED_JOBS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """What was freed: jobs (to run again or to be buried), and whether some can run now."""
+
+    jobs: int
+    due: bool
+
+
+def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> Rescued:
+    """Frees the slot and the jobs of the worker that had this token, and nothing else. Twice is the same as once."""
+    rescued = _free_worker(connection, settings, worker)
+    if rescued.due:
+        wake.wake_worker(connection, settings)
+    return rescued
+
+
+@repeat_on_conflict
+def _free_worker(connection: Connection, settings: Settings, worker: UUID) -> Rescued:
+    with transaction(connection):
+        slots.free(connection, [worker])
+        held = store.carried_by(connection, worker, defaults(settings))
+        settlement = settle_here(connection, _lost(held), wait=True)
+    return Rescued(len(settlement.done), settlement.due)
+
+
+def rescue_leader(connection: Connection, settings: Settings, owner: UUID) -> bool:
+    """Brings the next scheduler if this one led, or if nobody does."""
+    if lease.depose(connection, owner, settings.invitation_seconds):
+        return wake.call_leader(connection, settings)
+    return wake.wake_leader(connection, settings)
+
+
+def expire(connection: Connection, settings: Settings) -> Settlement:
+    """Frees jobs whose lease has run out, a bounded number a call."""
+    held = store.expired(connection, EXPIRED_JOBS_MAX, defaults(settings))
+    return settle(connection, _lost(held)) if held else Settlement()
+
+
+def _lost(held: Sequence[Held], rand: Callable[[], float] = random.random) -> list[Settled]:
+    return [(job, after_loss(job, Backoff(job.backoff_base_seconds, job.backoff_cap_seconds), rand())) for job in held]
+
+
+def defaults(settings: Settings) -> dict[str, float]:
+    """The settings that stand in where neither a job nor its type says."""
+    return {
+        "max_attempts": settings.max_attempts,
+        "backoff_base_seconds": settings.backoff_base_seconds,
+        "backoff_cap_seconds": settings.backoff_cap_seconds,
+    }

@@ -1,0 +1,109 @@
+"""End claims: complete, retry, bury, hand back, and all that follows, in one transaction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
+from dilamme.store import outbox
+from dilamme.store import settle as store
+from dilamme.store.connection import Connection, limit_lock_wait, repeat_on_conflict, transaction
+from dilamme.store.finish import Ended, lock_series
+from dilamme.usecases import finish
+
+LOCK_WAIT_SECONDS = 0.2
+
+Kind = TypeVar("Kind", bound=Outcome)
+
+
+class Fence(store.Fence, Protocol):
+    """A claim, and the series that must be locked before it."""
+
+    @property
+    def series_id(self) -> UUID | None: ...
+
+
+Settled = tuple[Fence, Outcome]
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What became of the claims: ``done`` were still ours; ``due`` says that a job can run now because of it."""
+
+    done: set[UUID] = field(default_factory=set)
+    due: bool = False
+
+
+@repeat_on_conflict
+def settle(connection: Connection, settled: Sequence[Settled], *, wait: bool = False) -> Settlement:
+    """Ends the claims that are still held by their fence, in a transaction of its own.
+
+    Without ``wait``, rows that somebody holds locked are passed over: the caller repeats what is not in ``done`` one
+    by one, with ``wait``; what is not done then belongs to somebody else, and its result is dropped.
+
+    Raises:
+        psycopg.errors.LockNotAvailable: with ``wait``, the lock was not to be had in `LOCK_WAIT_SECONDS`: try later.
+    """
+    with transaction(connection):
+        if wait:
+            limit_lock_wait(connection, LOCK_WAIT_SECONDS)
+        return settle_here(connection, settled, wait=wait)
+
+
+def settle_here(connection: Connection, settled: Sequence[Settled], *, wait: bool = False) -> Settlement:
+    """`settle` in the transaction that is open."""
+    if series := {fence.series_id for fence, _ in settled if fence.series_id is not None}:
+        lock_series(connection, series)
+    settlement = Settlement()
+    _complete(connection, _only(Complete, settled), wait, settlement)
+    _retry(connection, _only(RetryLater, settled), wait, settlement)
+    _hand_back(connection, _only(HandBack, settled), wait, settlement)
+    _bury(connection, _only(Bury, settled), wait, settlement)
+    return settlement
+
+
+def _only(kind: type[Kind], settled: Iterable[Settled]) -> list[tuple[Fence, Kind]]:
+    return [(fence, outcome) for fence, outcome in settled if isinstance(outcome, kind)]
+
+
+def _complete(connection: Connection, settled: list[tuple[Fence, Complete]], wait: bool, settlement: Settlement) -> None:
+    if settled:
+        ended = store.complete(connection, settled, wait=wait)
+        settlement.done.update(job.id for job in ended)
+        settlement.due |= finish.after_success(connection, ended)
+
+
+def _retry(connection: Connection, settled: list[tuple[Fence, RetryLater]], wait: bool, settlement: Settlement) -> None:
+    if settled:
+        settlement.done.update(store.retry(connection, settled, wait=wait))
+        settlement.due |= any(outcome.delay_seconds <= 0 for _, outcome in settled)
+
+
+def _hand_back(connection: Connection, settled: list[tuple[Fence, HandBack]], wait: bool, settlement: Settlement) -> None:
+    if settled:
+        settlement.done.update(store.hand_back(connection, settled, wait=wait))
+        settlement.due |= any(outcome.delay_seconds is None for _, outcome in settled)
+
+
+def _bury(connection: Connection, settled: list[tuple[Fence, Bury]], wait: bool, settlement: Settlement) -> None:
+    if settled:
+        ended = store.bury(connection, settled, wait=wait)
+        settlement.done.update(job.id for job in ended)
+        outcomes = {fence.id: outcome for fence, outcome in settled}
+        if ended:
+            outbox.announce(connection, {job.id: _letter(job, outcomes[job.id]) for job in ended})
+        finish.after_failure(connection, ended)
+
+
+def _letter(job: Ended, outcome: Bury) -> dict[str, Any]:
+    # No payload: it may hold secrets, and the job is there to be read.
+    return {
+        "jobId": str(job.id),
+        "type": job.type,
+        "attempts": job.attempt,
+        "error": {"reason": outcome.reason, "message": outcome.message},
+        "seriesId": job.series_id and str(job.series_id),
+    }
+
+

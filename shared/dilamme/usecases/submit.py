@@ -1,0 +1,134 @@
+"""Store jobs: one, or a batch, all or nothing, in whichever transaction the connection is in."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from dilamme.domain import dag
+from dilamme.domain.errors import Conflict, Fault, InvalidInput
+from dilamme.domain.job import Status
+from dilamme.domain.submission import BatchSubmission, Submission, request_hash
+from dilamme.store import submit as store
+from dilamme.store.connection import Connection, atomic, repeat_on_conflict, transaction
+from dilamme.store.ids import new_ids
+
+_DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was stored, in the order in which it was asked for.
+
+    ``created`` is false when an idempotency key led to jobs stored before; ``due`` when one of them can run now;
+    ``ready_at`` is the earliest time at which one of them may.
+    """
+
+    ids: list[UUID]
+    refs: list[str | None]
+    created: bool
+    due: bool = False
+    ready_at: datetime | None = None
+
+
+@repeat_on_conflict
+def submit(connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False) -> Receipt:
+    """`submit_here` in a transaction of its own."""
+    with transaction(connection):
+        return submit_here(connection, batch, key, single=single)
+
+
+def submit_here(
+    connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
+) -> Receipt:
+    """Stores ``batch`` in the caller's transaction; ``single`` shortens the faults' pointers to those of one job.
+
+    Raises:
+        InvalidInput: a dependency is unknown, a ref doubled or unknown, or jobs wait for each other.
+        Conflict: the idempotency key stands for another request.
+    """
+    edges = dag.resolve_refs(batch)
+    ids = new_ids(len(batch))
+    with atomic(connection):
+        kept = _take_key(connection, batch, ids, key)
+        return kept or _store(connection, batch, ids, edges, key, "" if single else "/jobs/{}")
+
+
+def _take_key(connection: Connection, batch: Sequence[Submission], ids: list[UUID], key: str | None) -> Receipt | None:
+    if key is None:
+        return None
+    asked = request_hash(batch)
+    while not store.take_key(connection, key, asked, ids, _refs(batch)):
+        kept = store.find_key(connection, key)
+        # None: retention took the key between the two statements, so it is free again.
+        if kept is not None and kept.request_hash != asked:
+            raise Conflict(f"the idempotency key '{key}' stands for another request: use a new key, or send the same body")
+        if kept is not None:
+            return Receipt(kept.job_ids, kept.refs, created=False)
+    return None
+
+
+def _refs(batch: Sequence[Submission]) -> list[str | None]:
+    return [job.ref if isinstance(job, BatchSubmission) else None for job in batch]
+
+
+def _store(
+    connection: Connection, batch: Sequence[Submission], ids: list[UUID], edges: dag.Edges, key: str | None, where: str
+) -> Receipt:
+    statuses = _lock_parents(connection, batch, where)
+    failed = {parent for parent, status in statuses.items() if status in (Status.DEAD, Status.CANCELLED)}
+    unmet = {parent for parent, status in statuses.items() if status is not Status.COMPLETED}
+    cancelled = dag.cancelled_from_the_start(batch, edges, failed)
+    series = _open_series(connection, batch, cancelled)
+    jobs = [
+        store.NewJob(
+            id=ids[place],
+            type=job.type,
+            status=Status.CANCELLED if place in cancelled else Status.PENDING,
+            priority=job.priority,
+            max_attempts=job.max_attempts,
+            unmet=len(unmet.intersection(job.dependency_ids)) + len(edges[place]),
+            policy=job.on_dependency_failure,
+            scheduled_at=job.scheduled_at,
+            series_id=series.get(place),
+            payload=job.payload,
+            message=_DEPENDENCY_FAILED if place in cancelled else None,
+        )
+        for place, job in enumerate(batch)
+    ]
+    rows = store.insert(connection, jobs, key)
+    pairs = [(ids[place], parent) for place, job in enumerate(batch) for parent in dict.fromkeys(job.dependency_ids)]
+    pairs += [(ids[place], ids[parent]) for place, parents in enumerate(edges) for parent in parents]
+    if pairs:
+        store.insert_edges(connection, pairs)
+    return Receipt(ids, _refs(batch), True, any(row["due"] for row in rows), min(row["ready_at"] for row in rows))
+
+
+def _lock_parents(connection: Connection, batch: Sequence[Submission], where: str) -> dict[UUID, Status]:
+    wanted = {parent for job in batch for parent in job.dependency_ids}
+    statuses = store.lock_parents(connection, wanted) if wanted else {}
+    if missing := wanted - statuses.keys():
+        raise InvalidInput(*_unknown(batch, missing, where))
+    return statuses
+
+
+def _unknown(batch: Sequence[Submission], missing: Collection[UUID], where: str) -> list[Fault]:
+    return [
+        Fault(f"{where.format(place)}/dependencyIds/{index}", f"no job has the id {parent}")
+        for place, job in enumerate(batch)
+        for index, parent in enumerate(job.dependency_ids)
+        if parent in missing
+    ]
+
+
+def _open_series(connection: Connection, batch: Sequence[Submission], cancelled: Collection[int]) -> dict[int, UUID]:
+    # A job that is stored as cancelled starts no series: what it waits for has failed for good.
+    intervals = {
+        place: job.interval_seconds
+        for place, job in enumerate(batch)
+        if job.interval_seconds is not None and place not in cancelled
+    }
+    ids = new_ids(len(intervals))
+    if intervals:
+        store.insert_series(connection, ids, list(intervals.values()))
+    return dict(zip(intervals, ids, strict=True))

@@ -1,0 +1,66 @@
+"""Start work at once, not at the next tick: whoever makes a job due commits, then wakes (DESIGN §4.11)."""
+
+import logging
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from dilamme.aws.invoke import InvokeFailed, invoke
+from dilamme.settings import Settings
+from dilamme.store import lease, slots
+from dilamme.store.connection import Connection
+from dilamme.store.slots import Invitation
+
+logger = logging.getLogger("dilamme.wake")
+
+
+def after_submit(connection: Connection, settings: Settings, due: bool, ready_at: datetime | None) -> None:
+    """Wakes what the jobs just committed need: a worker for one that is due, a scheduler for one that will be."""
+    if due:
+        wake_worker(connection, settings)
+    elif ready_at is not None:
+        wake_leader(connection, settings)
+
+
+def wake_worker(connection: Connection, settings: Settings) -> bool:
+    """Invites one worker if a slot is free; the workers of the others drain until nothing is left."""
+    invitations = slots.invite(connection, [uuid4()], settings.worker_slots, settings.invitation_seconds)
+    return any(call_worker(connection, settings, invitation) for invitation in invitations)
+
+
+def call_worker(connection: Connection, settings: Settings, invitation: Invitation) -> bool:
+    """Invokes the worker for a slot taken for it; frees the slot at once if AWS does not take the event."""
+    try:
+        invoke(settings.worker_function, worker_event(invitation))
+    except InvokeFailed as error:
+        logger.warning("worker not invoked", extra={"slot": invitation.slot, "error": str(error)})
+        slots.free(connection, [invitation.token])
+        return False
+    return True
+
+
+def worker_event(invitation: Invitation, ids: list[UUID] | None = None, ticked_at: datetime | None = None) -> dict[str, object]:
+    """The event that a worker gets: its slot, and the ids that the scheduler's heap chose for it."""
+    return {
+        "slot": invitation.slot,
+        "token": str(invitation.token),
+        "ids": [str(job_id) for job_id in ids or ()],
+        "tickedAt": ticked_at and ticked_at.isoformat(),
+    }
+
+
+def wake_leader(connection: Connection, settings: Settings) -> bool:
+    """Invokes a scheduler if none leads and nobody else has just done so."""
+    if not lease.invite_leader(connection, settings.invitation_seconds):
+        return False
+    return call_leader(connection, settings)
+
+
+def call_leader(connection: Connection, settings: Settings) -> bool:
+    """Invokes a scheduler for an invitation taken; gives the invitation back if AWS does not take the event."""
+    try:
+        invoke(settings.scheduler_function, {"source": "dilamme.wake"})
+    except InvokeFailed as error:
+        logger.warning("scheduler not invoked", extra={"error": str(error)})
+        lease.withdraw_invitation(connection)
+        return False
+    return True
