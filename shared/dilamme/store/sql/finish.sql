@@ -8,9 +8,9 @@ WITH freed AS MATERIALIZED (
     WHERE parent_id = ANY(%(ids)s::uuid[]) GROUP BY child_id
 ),
 locked AS MATERIALIZED (
-    SELECT job.id FROM dilamme.jobs AS job JOIN freed ON freed.child_id = job.id
-    WHERE job.status = 'pending' AND job.unmet_dependencies > 0
-    ORDER BY job.id FOR NO KEY UPDATE OF job
+    SELECT job.id FROM dilamme.jobs AS job
+    WHERE job.id = ANY(ARRAY(SELECT child_id FROM freed)) AND job.status = 'pending' AND job.unmet_dependencies > 0
+    ORDER BY job.id FOR NO KEY UPDATE
 )
 UPDATE dilamme.jobs AS job
 SET unmet_dependencies = job.unmet_dependencies - freed.parents, ready_at = greatest(job.ready_at, dilamme.clock())

@@ -17,9 +17,10 @@
 
 -- fragment: effective
 -- domain/priority.py's formula for priorities 1 to 3, as comparisons: two steps at the most lead from 3 to 1.
-greatest(1, head.priority
-    - (head.ready_at <= coalesce(dilamme.clock() - %(ageing)s::interval, '-infinity'))::integer
-    - (head.ready_at <= coalesce(dilamme.clock() - 2 * %(ageing)s::interval, '-infinity'))::integer)
+greatest(1, job.priority
+    - (job.ready_at <= coalesce(dilamme.clock() - %(ageing)s::interval, '-infinity'))::integer
+    - (job.ready_at <= coalesce(dilamme.clock() - 2 * %(ageing)s::interval, '-infinity'))::integer)
+    AS effective
 
 -- fragment: take
 -- From `ordered` (the first `reach` of the exact order) lock the first `most` that nobody holds, and claim them.
@@ -30,17 +31,21 @@ greatest(1, head.priority
 -- * The gate looks at the parents themselves: the counter only keeps blocked rows out of the lanes.
 -- * A job on its last attempt runs alone: the claim stops before the first such row, or takes it and nothing else,
 --   and not at all while the worker has others in hand.
--- * The ids go through an array: a sub-select in the UPDATE's FROM may be run twice and take more than its LIMIT.
+-- * The ids go through arrays: a sub-select in the UPDATE's FROM may be run twice and take more than its LIMIT, and a
+--   join would leave the planner free to read the whole table.
 locked AS MATERIALIZED (
-    SELECT ordered.*, job.attempt + 1 >= coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS last_attempt
-    FROM ordered
-    JOIN dilamme.jobs AS job ON job.id = ordered.id
+    SELECT job.id, job.ready_at, job.created_at,
+           coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts,
+           job.attempt + 1 >= coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS last_attempt,
+-- include: effective
+    FROM dilamme.jobs AS job
     LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
-    WHERE job.status = 'pending' AND job.unmet_dependencies = 0 AND job.ready_at <= dilamme.clock()
+    WHERE job.id = ANY(ARRAY(SELECT id FROM ordered))
+      AND job.status = 'pending' AND job.unmet_dependencies = 0 AND job.ready_at <= dilamme.clock()
       AND NOT EXISTS (
           SELECT FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
           WHERE edge.child_id = job.id AND parent.status <> 'completed')
-    ORDER BY ordered.effective, ordered.ready_at, ordered.created_at, ordered.id
+    ORDER BY effective, job.ready_at, job.created_at, job.id
     LIMIT %(most)s
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),
@@ -59,15 +64,11 @@ claimed AS (
     SET status = 'running', attempt = job.attempt + 1, started_at = dilamme.clock(), worker = %(worker)s,
         token = %(token)s, lease_expires_at = dilamme.clock() + %(lease)s::interval
     WHERE job.id = ANY(ARRAY(SELECT id FROM chosen)) AND job.status = 'pending'
-    RETURNING job.id, job.type, job.payload, job.priority, job.attempt, job.max_attempts, job.token, job.ready_at,
-              job.created_at, job.started_at, job.series_id, job.unknown_since
+    RETURNING job.id, job.type, job.payload, job.priority, job.attempt, job.token, job.ready_at, job.created_at,
+              job.started_at, job.series_id, job.unknown_since
 )
-SELECT claimed.id, claimed.type, claimed.payload, claimed.priority, claimed.attempt,
-       coalesce(claimed.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts, claimed.token,
-       claimed.ready_at, claimed.created_at, claimed.started_at, claimed.series_id, claimed.unknown_since, locked.last_attempt
-FROM claimed
-JOIN locked ON locked.id = claimed.id
-LEFT JOIN dilamme.job_types AS job_type ON job_type.type = claimed.type
+SELECT claimed.*, locked.max_attempts, locked.last_attempt
+FROM claimed JOIN locked ON locked.id = claimed.id
 ORDER BY locked.effective, locked.ready_at, locked.created_at, locked.id
 
 -- name: lane_heads
@@ -78,26 +79,18 @@ WITH head AS MATERIALIZED (
 -- include: lane_heads
 ),
 ordered AS MATERIALIZED (
-    SELECT head.id, head.ready_at, head.created_at,
+    SELECT job.id,
 -- include: effective
-    AS effective
-    FROM head ORDER BY effective, ready_at, created_at, id LIMIT %(reach)s
+    FROM head AS job ORDER BY effective, job.ready_at, job.created_at, job.id LIMIT %(reach)s
 ),
 -- include: take
 
 -- name: claim_handed
 -- As `claim`, among the ids that the scheduler's heap chose for this worker; unless the choice is older than a tick,
 -- by the one clock: the order may have changed since.
-WITH head AS MATERIALIZED (
-    SELECT id, priority, ready_at, created_at FROM dilamme.jobs
-    WHERE id = ANY(%(ids)s::uuid[]) AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
-      AND %(ticked_at)s::timestamptz >= dilamme.clock() - %(fresh)s::interval
-),
-ordered AS MATERIALIZED (
-    SELECT head.id, head.ready_at, head.created_at,
--- include: effective
-    AS effective
-    FROM head ORDER BY effective, ready_at, created_at, id
+WITH ordered AS MATERIALIZED (
+    SELECT id FROM unnest(%(ids)s::uuid[]) AS handed (id)
+    WHERE %(ticked_at)s::timestamptz >= dilamme.clock() - %(fresh)s::interval
 ),
 -- include: take
 

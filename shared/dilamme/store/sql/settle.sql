@@ -8,7 +8,8 @@ WITH settled AS MATERIALIZED (
 ),
 mine AS MATERIALIZED (
     SELECT job.id FROM dilamme.jobs AS job JOIN settled ON settled.id = job.id
-    WHERE job.status = 'running' AND job.attempt = settled.attempt AND job.token = settled.token
+    WHERE job.id = ANY(%(ids)s::uuid[])
+      AND job.status = 'running' AND job.attempt = settled.attempt AND job.token = settled.token
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
 )

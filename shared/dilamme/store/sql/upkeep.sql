@@ -17,7 +17,7 @@ checked AS MATERIALIZED (
 SELECT job.id, job.unmet_dependencies > 0 AS blocked, job.unmet_dependencies <> (
     SELECT count(*) FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
     WHERE edge.child_id = job.id AND parent.status <> 'completed') AS disagrees
-FROM checked JOIN dilamme.jobs AS job ON job.id = checked.id
+FROM dilamme.jobs AS job WHERE job.id = ANY(ARRAY(SELECT id FROM checked))
 ORDER BY job.id
 
 -- name: mend

@@ -1,0 +1,97 @@
+"""What can be asked, each answer bounded (``sql/reads.sql``)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from uuid import UUID
+
+from dilamme.domain.job import TERMINAL, Status
+from dilamme.domain.rank import Bound
+from dilamme.store.connection import Connection, Row, fetch
+
+# Which block finds the few jobs of a status.
+_FEW = {Status.PENDING: "few_pending", Status.RUNNING: "few_running", **dict.fromkeys(TERMINAL, "few_finished")}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a list is limited to; None for what it is not."""
+
+    status: Status | None = None
+    type: str | None = None
+    priority: int | None = None
+    series_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A page's place: at most ``most`` jobs, older than ``before``."""
+
+    before: UUID
+    most: int
+    max_attempts: int  # the setting, for jobs and types that give none
+
+
+def find_job(connection: Connection, job_id: UUID, max_attempts: int) -> Row | None:
+    """A job in full, or None."""
+    rows = fetch(connection, "find_job", {"id": job_id, "max_attempts": max_attempts})
+    return rows[0] if rows else None
+
+
+def statuses_of(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Status]:
+    """The statuses of those ids that exist."""
+    return {row["id"]: Status(row["status"]) for row in fetch(connection, "statuses_of", {"ids": list(ids)})}
+
+
+def few_of_status(connection: Connection, status: Status, most: int) -> list[UUID]:
+    """Up to ``most`` jobs of a status, in no particular order."""
+    return [row["id"] for row in fetch(connection, _FEW[status], {"status": status, "most": most})]
+
+
+def few_in_series(connection: Connection, series_id: UUID, most: int) -> list[UUID]:
+    """Up to ``most`` jobs of a series, in no particular order."""
+    return [row["id"] for row in fetch(connection, "few_in_series", {"series_id": series_id, "most": most})]
+
+
+def page_among(connection: Connection, ids: Sequence[UUID], filter_: Filter, slice_: Slice) -> list[Row]:
+    """The slice of those ``ids`` that pass the filter, newest first."""
+    return fetch(connection, "page_among", {**asdict(filter_), **asdict(slice_), "ids": list(ids)})
+
+
+def page_of_window(connection: Connection, reach: int, filter_: Filter, slice_: Slice) -> tuple[list[Row], UUID | None]:
+    """What passes the filter among the next ``reach`` jobs, newest first; and the window's last, if the page is not full."""
+    rows = fetch(connection, "page_of_window", {**asdict(filter_), **asdict(slice_), "reach": reach})
+    return [row for row in rows if row["id"] is not None], rows[0]["window_end"]
+
+
+def explain_job(connection: Connection, job_id: UUID, max_attempts: int) -> Row | None:
+    """A job and what may keep it from running, or None."""
+    rows = fetch(connection, "explain_job", {"id": job_id, "max_attempts": max_attempts})
+    return rows[0] if rows else None
+
+
+def waits_on(connection: Connection, job_id: UUID, most: int) -> list[Row]:
+    """Up to ``most`` dependencies that have not completed, {id, status}, hopeless ones first."""
+    return fetch(connection, "waits_on", {"id": job_id, "most": most})
+
+
+def count_ahead(connection: Connection, bounds: Mapping[int, Bound], most: int) -> int:
+    """How many ready jobs lie below their lane's bound; each lane is counted up to ``most``."""
+    parameters = {
+        "priorities": list(bounds),
+        "ready_at": [bound.ready_at for bound in bounds.values()],
+        "created_at": [bound.created_at for bound in bounds.values()],
+        "ids": [bound.id for bound in bounds.values()],
+        "most": most,
+    }
+    ahead: int = fetch(connection, "count_ahead", parameters)[0]["ahead"]
+    return ahead
+
+
+def count_jobs(connection: Connection, most: int) -> list[Row]:
+    """{kind, priority, jobs}: a status, or one of pending's three kinds; each counted up to ``most``."""
+    return fetch(connection, "count_jobs", {"most": most})
+
+
+def pulse(connection: Connection) -> Row:
+    """{at, alive, last_tick_at, oldest_ready_seconds}."""
+    return fetch(connection, "pulse")[0]
