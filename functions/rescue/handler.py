@@ -19,5 +19,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     logger.warning("invocation lost", extra={"function": request["functionArn"], "condition": request.get("condition")})
     connection = session.connection()
     if "token" in lost:
-        return {"jobs": rescue_worker(connection, configuration, UUID(lost["token"])).jobs}
+        return {"jobs": len(rescue_worker(connection, configuration, UUID(lost["token"])).done)}
     return {"invoked": rescue_leader(connection, configuration, UUID(request["requestId"]))}

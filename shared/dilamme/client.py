@@ -85,18 +85,17 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
     Raises:
         dilamme.domain.errors.ConfigurationError: it is not known what to invoke, or the connection is in a transaction.
     """
-    # Only here: whoever never wakes does not pay for importing boto3.
-    from dilamme.usecases.wake import wake_worker
+    from dilamme.usecases import wake as usecase  # noqa: PLC0415  whoever never wakes does not import boto3
 
     loaded = settings.load()
     if not loaded.worker_function:
         raise ConfigurationError("DILAMME_WORKER_FUNCTION is not set: give the name of the worker function to wake")
     if connection is None:
         with closing(connect(database_url())) as own:
-            wake_worker(own, loaded)
+            usecase.wake(own, loaded, due=True, later=True)
         return
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         raise ConfigurationError("wake() was called inside a transaction: commit first, or the worker sees nothing")
-    wake_worker(connection, loaded)
+    usecase.wake(connection, loaded, due=True, later=True)
     if not connection.autocommit:
         connection.commit()

@@ -12,11 +12,12 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.retry import SECONDS_MAX
 
 PREFIX = "DILAMME_"
 
 Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=SECONDS_MAX, allow_inf_nan=False)]
 
 
 class Settings(BaseModel):
@@ -25,7 +26,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     ageing_seconds: float = Field(
-        30, ge=0, allow_inf_nan=False, description="Wait that raises a ready job by one priority; 0 turns ageing off."
+        30,
+        ge=0,
+        le=SECONDS_MAX,
+        allow_inf_nan=False,
+        description="Wait that raises a ready job by one priority; 0 turns ageing off.",
     )
     tick_seconds: Seconds = Field(1.0, description="The scheduler's beat.")
     leader_seconds: Seconds = Field(
@@ -33,6 +38,14 @@ class Settings(BaseModel):
     )
     leader_lease_seconds: Seconds = Field(
         5, description="A leader that has not ticked for this long may be replaced at once."
+    )
+    idle_exit: bool = Field(
+        True,
+        description="With nothing due before the next trigger the scheduler stops; whoever makes work due wakes it.",
+    )
+    idle_exit_seconds: Seconds = Field(3, description="How long it stays idle before it stops.")
+    trigger_seconds: Seconds = Field(
+        60, description="How often the scheduler function is triggered; set by the template."
     )
     worker_slots: Count = Field(10, le=1000, description="Workers that may run at once (`make run` sets 4).")
     worker_concurrency: Count = Field(4, le=64, description="Handlers a worker runs at once; 1 runs them inline.")
@@ -60,7 +73,9 @@ class Settings(BaseModel):
     unknown_type_grace_seconds: Seconds = Field(
         3600, description="How long a job of an unknown type is kept for a deployment that knows it, before it is dead."
     )
-    completed_retention_seconds: Seconds = Field(7 * 86400, description="Completed and cancelled jobs are kept this long.")
+    completed_retention_seconds: Seconds = Field(
+        7 * 86400, description="Completed and cancelled jobs are kept this long."
+    )
     dead_retention_seconds: Seconds = Field(30 * 86400, description="Dead jobs are kept this long.")
     demo_jobs: bool = Field(False, description="Registers the demo.* handlers (`make run` sets it).")
     worker_function: str = Field("", description="Name of the worker function; set by the deployment.")
@@ -84,6 +99,11 @@ class Settings(BaseModel):
         return self.event_age_seconds + self.lease_margin_seconds
 
     @property
+    def watch_seconds(self) -> float:
+        """How far ahead an idle scheduler looks: to the next trigger, which may be late."""
+        return self.trigger_seconds + self.lease_margin_seconds
+
+    @property
     def job_timeout_seconds_max(self) -> float:
         """The longest timeout that a job type may ask for, in seconds."""
         return self.worker_timeout_seconds - self.worker_reserve_seconds
@@ -95,7 +115,11 @@ def read(environment: Mapping[str, str]) -> Settings:
     Raises:
         ConfigurationError: a value cannot work; the message names each variable and what is wrong with it.
     """
-    values = {name: environment[variable] for name in Settings.model_fields if environment.get(variable := PREFIX + name.upper())}
+    values = {
+        name: environment[variable]
+        for name in Settings.model_fields
+        if environment.get(variable := PREFIX + name.upper())
+    }
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

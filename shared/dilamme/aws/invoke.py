@@ -21,7 +21,10 @@ class InvokeFailed(Exception):
 def _client() -> "LambdaClient":
     # A slow Invoke must not stall a tick: better a doubled event (the slot's compare-and-set drops it) than a wait.
     config = Config(
-        connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}, max_pool_connections=32
+        connect_timeout=1,
+        read_timeout=2,
+        retries={"mode": "standard", "total_max_attempts": 2},
+        max_pool_connections=32,
     )
     return boto3.client("lambda", config=config)
 

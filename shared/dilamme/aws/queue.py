@@ -22,7 +22,9 @@ class SendFailed(Exception):
 
 @cache
 def _client() -> "SQSClient":
-    return boto3.client("sqs", config=Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2}))
+    return boto3.client(
+        "sqs", config=Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
+    )
 
 
 def send(queue_url: str, messages: Sequence[tuple[UUID, Mapping[str, Any]]]) -> list[UUID]:

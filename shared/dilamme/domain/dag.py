@@ -34,11 +34,11 @@ def resolve_refs(batch: Sequence[Submission]) -> list[list[int]]:
 
 
 def _places_of(place: int, job: Submission, places: Mapping[str, int], faults: list[Fault]) -> list[int]:
-    refs = list(dict.fromkeys(job.dependency_refs)) if isinstance(job, BatchSubmission) else []
+    refs = job.dependency_refs if isinstance(job, BatchSubmission) else []
     for index, ref in enumerate(refs):
         if ref not in places:
             faults.append(Fault(f"/jobs/{place}/dependencyRefs/{index}", f"no job of the batch has the ref '{ref}'"))
-    return [places[ref] for ref in refs if ref in places]
+    return list(dict.fromkeys(places[ref] for ref in refs if ref in places))
 
 
 def _refuse_cycles(batch: Sequence[Submission], edges: Edges) -> None:
@@ -47,7 +47,9 @@ def _refuse_cycles(batch: Sequence[Submission], edges: Edges) -> None:
     except CycleError as error:
         cycle: list[int] = error.args[1]
         names = " -> ".join(str(getattr(batch[place], "ref", place)) for place in cycle)
-        raise InvalidInput(Fault(f"/jobs/{cycle[0]}/dependencyRefs", f"these jobs wait for each other: {names}")) from None
+        raise InvalidInput(
+            Fault(f"/jobs/{cycle[0]}/dependencyRefs", f"these jobs wait for each other: {names}")
+        ) from None
 
 
 def order(edges: Edges) -> list[int]:

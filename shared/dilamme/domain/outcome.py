@@ -70,7 +70,9 @@ def after_failure(
 def after_loss(job: Attempted, backoff: Backoff, rand: float) -> RetryLater | Bury:
     """The worker's process ended under the job. The first time it runs again at once: most likely it was not its fault."""
     after_seconds = 0.0 if job.attempt == 1 else None
-    return after_failure(job, Reason.WORKER_LOST, "the worker's process ended before the job did", backoff, rand, after_seconds)
+    return after_failure(
+        job, Reason.WORKER_LOST, "the worker's process ended before the job did", backoff, rand, after_seconds
+    )
 
 
 def shorten(message: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.retry import SECONDS_MAX
 from dilamme.domain.submission import TYPE_PATTERN
 
 Handler = Callable[[Any, Any], Any]
@@ -20,7 +21,7 @@ class Retry(Exception):
 
     def __init__(self, message: str = "the handler asked for a retry", *, after: float | None = None) -> None:
         super().__init__(message)
-        self.after_seconds = after
+        self.after_seconds = None if after is None else float(after)  # what is no number fails here, in the handler
 
 
 class Snooze(Exception):
@@ -28,7 +29,7 @@ class Snooze(Exception):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"snoozed for {seconds:g} s")
-        self.seconds = seconds
+        self.seconds = float(seconds)
 
 
 class Fail(Exception):
@@ -106,8 +107,10 @@ class Registry(Mapping[str, JobType]):
             raise ConfigurationError(f"job type '{job_type.type}': max_attempts must lie between 1 and 25")
         for name in ("timeout_seconds", "backoff_base_seconds", "backoff_cap_seconds"):
             value = getattr(job_type, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ConfigurationError(f"job type '{job_type.type}': {name} must be greater than 0")
+            if value is not None and not 0 < value <= SECONDS_MAX:
+                raise ConfigurationError(
+                    f"job type '{job_type.type}': {name} must be greater than 0, and at most a century"
+                )
         self._types[job_type.type] = job_type
 
     def refuse_timeouts_over(self, most_seconds: float) -> None:

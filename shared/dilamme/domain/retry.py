@@ -7,6 +7,8 @@ wider but may retry at once.
 
 from dataclasses import dataclass
 
+SECONDS_MAX = 100 * 365 * 86_400  # a century: what is added to a time, or taken from it, stays a time to PostgreSQL
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:

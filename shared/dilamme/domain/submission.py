@@ -8,7 +8,16 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -22,10 +31,14 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 DEPENDENCIES_MAX = 1_000
 INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
 JSON_DEPTH_MAX = 200
+FIELDS_MAX = 50
 IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
 
 # datetime.fromisoformat alone takes far more than RFC 3339 (weeks, no zone, no seconds).
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
+# UUID alone takes braces, urn:uuid:, hyphens anywhere or nowhere, even underscores.
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_SHOULD = re.compile(r"^\w+ should")  # pydantic's "Input should", "List should", …
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 _TOO_LARGE = "too_large"
 S = TypeVar("S", bound="Submission")
@@ -56,7 +69,7 @@ def _why_not_json(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return f"it is nested too deeply (at most {JSON_DEPTH_MAX} levels)"
     if "Out of range float" in str(error):
-        return "NaN and infinite numbers have no JSON form"
+        return "it holds NaN, or a number that is infinite or beyond 1.8e308"
     return str(error)
 
 
@@ -81,7 +94,7 @@ def _depth_exceeds(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
         level = [child for node in level for child in _children(node)]
-    return bool(level)
+    return any(isinstance(node, Mapping | list | tuple) for node in level)
 
 
 def _children(node: Any) -> Iterable[Any]:
@@ -134,10 +147,9 @@ def _refuse_moment(why: str) -> NoReturn:
 def _uuid(value: Any) -> UUID:
     if isinstance(value, UUID):
         return value
-    try:
-        return UUID(value if isinstance(value, str) else "")
-    except ValueError:
-        raise PydanticCustomError("uuid", "must be the id of a job, such as 01890a5d-ac96-774b-bcce-b302099a8057") from None
+    if isinstance(value, str) and _UUID.fullmatch(value):
+        return UUID(value)
+    raise PydanticCustomError("uuid", "must be the id of a job, such as 01890a5d-ac96-774b-bcce-b302099a8057")
 
 
 Moment = Annotated[datetime, PlainValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
@@ -146,15 +158,36 @@ Payload = Annotated[str, PlainValidator(_payload), WithJsonSchema({"description"
 Ref = Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,100}$")]
 
 
-class Submission(BaseModel):
-    """One job to be stored. Field names are camelCase in JSON and snake_case in Python."""
+class Request(BaseModel):
+    """The base of what callers send: camelCase, strict types, no unknown fields."""
 
     model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, hide_input_in_errors=True
+        strict=True, extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, value: Any) -> Any:
+        # A fault is reported for each unknown field, and a batch has room for half a million of them.
+        if isinstance(value, Mapping) and len(value) > FIELDS_MAX:
+            raise PydanticCustomError("too_many_fields", "has more than {most} fields", {"most": FIELDS_MAX})
+        return value
+
+
+def _policy(value: Any) -> Any:
+    try:
+        return OnDependencyFailure(value)
+    except ValueError:
+        raise PydanticCustomError("policy", "must be 'wait' or 'cancel'") from None
+
+
+class Submission(Request):
+    """One job to be stored. Field names are camelCase in JSON; in Python, `parse` takes snake_case too."""
+
     type: str = Field(pattern=TYPE_PATTERN, description="Names the handler that runs it.", examples=["email.send"])
-    payload: Payload = Field("{}", description="What the handler gets: any JSON, up to 256 KiB.")
+    payload: Payload = Field(
+        default_factory=lambda: "{}", description="What the handler gets: any JSON, up to 256 KiB; {} when left out."
+    )
     priority: int = Field(2, ge=1, le=3, description="1 is high, 2 medium, 3 low.")
     scheduled_at: Moment | None = Field(None, description="Not before this time (RFC 3339); now when left out.")
     interval_seconds: int | None = Field(
@@ -164,7 +197,7 @@ class Submission(BaseModel):
         default_factory=list, max_length=DEPENDENCIES_MAX, description="Runs after all of these have completed."
     )
     max_attempts: int | None = Field(None, ge=1, le=25, description="Else the type's, else the setting.")
-    on_dependency_failure: Annotated[OnDependencyFailure, BeforeValidator(lambda v: _policy(v))] = Field(
+    on_dependency_failure: Annotated[OnDependencyFailure, BeforeValidator(_policy)] = Field(
         OnDependencyFailure.WAIT, description="When a dependency is dead or cancelled: wait, or be cancelled too."
     )
 
@@ -178,11 +211,10 @@ class BatchSubmission(Submission):
     )
 
 
-def _policy(value: Any) -> Any:
-    try:
-        return OnDependencyFailure(value)
-    except ValueError:
-        raise PydanticCustomError("policy", "must be 'wait' or 'cancel'") from None
+class Batch(Request):
+    """Jobs to be stored together: all of them or none."""
+
+    jobs: list[BatchSubmission] = Field(min_length=1, max_length=BATCH_JOBS_MAX)
 
 
 def parse(model: type[S], fields: Mapping[str, Any], place: int | None = None) -> S:
@@ -192,7 +224,7 @@ def parse(model: type[S], fields: Mapping[str, Any], place: int | None = None) -
         InvalidInput: a field is wrong; each fault names it. `TooLarge` when all that is wrong is a size.
     """
     try:
-        return model.model_validate(dict(fields))
+        return model.model_validate(dict(fields), by_alias=True, by_name=True)
     except ValidationError as error:
         prefix = () if place is None else ("jobs", place)
         errors = [{**e, "loc": (*prefix, *e["loc"])} for e in error.errors()]
@@ -220,9 +252,11 @@ def detail(error: Mapping[str, Any]) -> str:
             return "is required"
         case "string_pattern_mismatch":
             return f"must match {error['ctx']['pattern']}"
+        case "model_type" | "model_attributes_type":
+            return "must be a JSON object"
         case _:
             message: str = error["msg"]
-            return message.replace("Input should", "must", 1)
+            return _SHOULD.sub("must", message, count=1)
 
 
 def request_hash(submissions: Sequence[Submission]) -> bytes:

@@ -46,7 +46,9 @@ class JobSummary(View):
     id: UUID
     type: str
     priority: int = Field(description="As given: 1 is high, 2 medium, 3 low.")
-    effective_priority: int | None = Field(description="After ageing; null unless the job is ready and waits for a worker.")
+    effective_priority: int | None = Field(
+        description="After ageing; null unless the job is ready and waits for a worker."
+    )
     status: Status
     scheduled_at: Time = Field(description="As given, or the time of creation; for a recurring job, its slot.")
     ready_at: Time = Field(description="From when on it may run, dependencies aside; a retry moves it.")
@@ -87,7 +89,9 @@ class JobPage(View):
     """A page of a list."""
 
     jobs: list[JobSummary]
-    next_cursor: str | None = Field(description="For the next page; null on the last. A page before it may be short, or empty.")
+    next_cursor: str | None = Field(
+        description="For the next page; null on the last. A page before it may be short, or empty."
+    )
 
 
 class BatchedJob(View):
@@ -167,7 +171,9 @@ class Stats(View):
 
     at: Time
     jobs: JobCounts
-    oldest_ready_seconds: float | None = Field(description="How long the job that waits longest for a worker has waited.")
+    oldest_ready_seconds: float | None = Field(
+        description="How long the job that waits longest for a worker has waited."
+    )
     workers: Workers
     scheduler: SchedulerView
 
@@ -197,7 +203,7 @@ class Problem(View):
 
 def is_ready(row: dict[str, Any]) -> bool:
     """Does the job wait for nothing but a worker?"""
-    return row["status"] == Status.PENDING and row["unmet_dependencies"] == 0 and row["ready_at"] <= row["now"]
+    return bool(row["status"] == Status.PENDING and row["unmet_dependencies"] == 0 and row["ready_at"] <= row["now"])
 
 
 def effective_priority_of(row: dict[str, Any], ageing_seconds: float) -> int | None:

@@ -103,12 +103,12 @@ def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
 def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
     """Runs the block called ``name`` and returns its rows."""
     with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(sql(name), parameters).fetchall()  # type: ignore[arg-type]
+        return cursor.execute(sql(name), parameters).fetchall()
 
 
 def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> int:
     """Runs the block called ``name`` and returns how many rows it touched."""
-    return connection.execute(sql(name), parameters).rowcount  # type: ignore[arg-type]
+    return connection.execute(sql(name), parameters).rowcount
 
 
 def columns(rows: Sequence[Any], *names: str) -> list[list[Any]]:

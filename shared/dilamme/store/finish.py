@@ -39,9 +39,9 @@ class Next:
     unmet: int
 
 
-def release(connection: Connection, ids: Collection[UUID]) -> bool:
-    """Counts down the children of completed jobs. True if one of them can run now."""
-    return any(row["due"] for row in fetch(connection, "release", {"ids": list(ids)}))
+def release(connection: Connection, ids: Collection[UUID]) -> list[bool]:
+    """Counts down the children of completed jobs. For each that came free: can it run now?"""
+    return [row["due"] for row in fetch(connection, "release", {"ids": list(ids)}) if row["free"]]
 
 
 def cancel_dependents(connection: Connection, ids: Collection[UUID]) -> list[tuple[UUID, UUID | None]]:

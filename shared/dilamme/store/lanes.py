@@ -49,7 +49,7 @@ def _parameters(terms: Terms, token: UUID) -> dict[str, object]:
         "idle": terms.idle,
         "lease": timedelta(seconds=terms.lease_seconds),
         # NULL turns ageing off: no ready time lies before it.
-        "ageing": timedelta(seconds=terms.ageing_seconds) if terms.ageing_seconds else None,
+        "ageing": timedelta(microseconds=round(terms.ageing_seconds * 1_000_000)) or None,
         "max_attempts": terms.max_attempts,
     }
 

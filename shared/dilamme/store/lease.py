@@ -24,6 +24,16 @@ def resign(connection: Connection, owner: UUID, epoch: int) -> None:
     run(connection, "resign", {"owner": owner, "epoch": epoch})
 
 
+def nobody_leads(connection: Connection) -> bool:
+    """Is there neither a leader nor one that has been invited?"""
+    return bool(fetch(connection, "nobody_leads")[0]["nobody_leads"])
+
+
+def upcoming(connection: Connection, ahead_seconds: float) -> bool:
+    """Is a job due within ``ahead_seconds``, or a dead letter unsent?"""
+    return bool(fetch(connection, "upcoming", {"ahead": timedelta(seconds=ahead_seconds)})[0]["upcoming"])
+
+
 def depose(connection: Connection, owner: UUID, hold_seconds: float) -> bool:
     """Ends the lease of a scheduler that was lost. True if it led: the caller then invokes the next."""
     return bool(fetch(connection, "depose", {"owner": owner, "hold": timedelta(seconds=hold_seconds)}))

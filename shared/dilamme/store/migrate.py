@@ -68,7 +68,7 @@ def applied(connection: Connection) -> list[Step]:
 
 def apply(connection: Connection, step: Step, text: str) -> None:
     """Runs one migration and records it."""
-    connection.execute(text)  # type: ignore[call-overload]
+    connection.execute(text)
     run(connection, "record", asdict(step))
 
 
@@ -82,5 +82,5 @@ def create_roles(connection: Connection) -> None:
     existing = {row["name"] for row in fetch(connection, "existing_roles", {"names": list(ROLES)})}
     for role in ROLES:
         if role not in existing:
-            connection.execute(f"CREATE ROLE {role} LOGIN")  # type: ignore[call-overload]
-    connection.execute((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8"))  # type: ignore[call-overload]
+            connection.execute(f"CREATE ROLE {role} LOGIN")
+    connection.execute((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8"))

@@ -87,11 +87,19 @@ def count_ahead(connection: Connection, bounds: Mapping[int, Bound], most: int) 
     return ahead
 
 
-def count_jobs(connection: Connection, most: int) -> list[Row]:
-    """{kind, priority, jobs}: a status, or one of pending's three kinds; each counted up to ``most``."""
-    return fetch(connection, "count_jobs", {"most": most})
+def count_jobs(connection: Connection, most: int, fewer: int) -> list[Row]:
+    """{kind, priority, jobs, capped}; the kind is a status, or one of the three of ``pending``.
+
+    Ready and dead jobs are counted up to ``most`` a priority, the others up to ``fewer``.
+    """
+    return fetch(connection, "count_jobs", {"most": most, "fewer": fewer})
 
 
 def pulse(connection: Connection) -> Row:
     """{at, alive, last_tick_at, oldest_ready_seconds}."""
     return fetch(connection, "pulse")[0]
+
+
+def any_dead(connection: Connection, type_: str | None) -> bool:
+    """Is there a dead job, of one type or of any?"""
+    return bool(fetch(connection, "any_dead", {"type": type_})[0]["found"])

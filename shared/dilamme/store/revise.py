@@ -38,5 +38,3 @@ def replay(connection: Connection, ids: Collection[UUID]) -> list[UUID]:
 def dead_jobs(connection: Connection, type_: str | None, most: int) -> list[UUID]:
     """The oldest dead jobs, of one type or of all."""
     return [row["id"] for row in fetch(connection, "dead_jobs", {"type": type_, "most": most})]
-
-

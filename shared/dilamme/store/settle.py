@@ -67,7 +67,7 @@ def _settle(
         "tokens": [fence.token for fence, _ in settled],
     }
     with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statement, {**fences, **outcome}).fetchall()  # type: ignore[arg-type]
+        return cursor.execute(statement, {**fences, **outcome}).fetchall()
 
 
 def carried_by(connection: Connection, worker: UUID, defaults: Mapping[str, float]) -> list[Held]:

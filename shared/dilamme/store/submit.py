@@ -63,9 +63,9 @@ def insert_series(connection: Connection, ids: Sequence[UUID], interval_seconds:
 
 
 def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str | None) -> list[Row]:
-    """Stores the jobs; a row {id, due, ready_at} each."""
-    ids, types, statuses, priorities, max_attempts, unmet, policies, scheduled_at, series_ids, payloads, messages = columns(
-        jobs, *NewJob.__slots__
+    """Stores the jobs; a row {free, due} each: does it wait for nothing but its time, and has that come?"""
+    ids, types, statuses, priorities, max_attempts, unmet, policies, scheduled_at, series_ids, payloads, messages = (
+        columns(jobs, *NewJob.__slots__)
     )
     return fetch(
         connection,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -116,7 +117,7 @@ def _inline(controller: "_Controller", event: WorkerEvent) -> None:
     def control() -> None:
         try:
             controller.run(event)
-        except BaseException as error:  # noqa: BLE001  raised again in the thread that can raise it
+        except BaseException as error:
             failure.append(error)
             controller.crew.close()
             if controller.crew.tickets():
@@ -153,7 +154,7 @@ class _Controller:
 
     def run(self, event: WorkerEvent) -> None:
         if event.ids and event.ticked_at is not None:
-            self._survive(lambda: self._take(self._claim_handed(event)))
+            self._survive(partial(self._claim_handed, event.ids, event.ticked_at))
         while not (self.leaving and not self.crew.in_hand and not self.unsettled):
             self._settle(self.crew.collect(self._patience()))
             self._answer()
@@ -179,7 +180,9 @@ class _Controller:
         now = time.monotonic()
         patience = self.worker.settings.batch_wait_seconds
         if overdue := self.crew.abandon(now):
-            logger.error("handler past its timeout: this process will end", extra={"job_ids": [str(t.claim.id) for t in overdue]})
+            logger.error(
+                "handler past its timeout: this process will end", extra={"job_ids": [str(t.claim.id) for t in overdue]}
+            )
             self.leaving = self.relieved = True
         stale = self.crew.withdraw(now if self.leaving else now - patience)
         self.unsettled += [(ticket, HandBack()) for ticket in stale]
@@ -188,7 +191,7 @@ class _Controller:
         for job_id, future in self.crew.asked():
             try:
                 future.set_result(settle_store.dependency_results(self.connection, job_id))
-            except Exception as error:  # noqa: BLE001  it is the handler's to deal with; its attempt fails
+            except Exception as error:
                 future.set_exception(error)
 
     # ===== claiming =====
@@ -234,11 +237,11 @@ class _Controller:
             max_attempts=settings.max_attempts,
         )
 
-    def _claim_handed(self, event: WorkerEvent) -> list[Claim]:
+    def _claim_handed(self, ids: Sequence[UUID], ticked_at: datetime) -> None:
         settings = self.worker.settings
         most = self.worker.pace.batch_size(self.crew.concurrency, settings.batch_wait_seconds, settings.batch_jobs_max)
-        ticked_at = event.ticked_at or datetime.min
-        return lanes.claim_handed(self.connection, self._terms(most, idle=True), uuid4(), event.ids, ticked_at, settings.tick_seconds)
+        terms = self._terms(most, idle=True)
+        self._take(lanes.claim_handed(self.connection, terms, uuid4(), ids, ticked_at, settings.tick_seconds))
 
     def _take(self, claims: Sequence[Claim]) -> None:
         now = time.monotonic()
@@ -285,7 +288,9 @@ class _Controller:
         self.started_any = True
         ends_by = ticket.started_at + min(timeout, room)
         ticket.ends_by = ends_by
-        job_context = execute.context(ticket.claim, min(timeout, room), lambda: ends_by - time.monotonic(), self.crew.ask)
+        job_context = execute.context(
+            ticket.claim, min(timeout, room), lambda: ends_by - time.monotonic(), self.crew.ask
+        )
         return execute.execute(ticket.claim, ticket.job_type, job_context, resolve, settings)
 
     def _room(self) -> float:
@@ -302,6 +307,8 @@ class _Controller:
 
     def _settle_all(self) -> None:
         settlement = settle(self.connection, _settled(self.unsettled))
+        if settlement.later:
+            wake.wake_leader(self.connection, self.worker.settings)
         left = [done for done in self.unsettled if done[0].claim.id not in settlement.done]
         self._observe([done for done in self.unsettled if done[0].claim.id in settlement.done])
         self.unsettled = left
@@ -314,6 +321,8 @@ class _Controller:
         except psycopg.errors.LockNotAvailable:
             return  # a caller's transaction holds the row; it stays among the unsettled
         self.unsettled.remove(done)
+        if settlement.later:
+            wake.wake_leader(self.connection, self.worker.settings)
         if settlement.done:
             self._observe([done])
         else:
@@ -373,6 +382,7 @@ class _Controller:
             message = f"the handler was still running after {seconds:g} s: its process was ended"
             settled.append((ticket.claim, after_failure(ticket.claim, Reason.TIMEOUT, message, wait, random.random())))
         settle(self.connection, settled, wait=True)
+        wake.wake_leader(self.connection, self.worker.settings)
         self.worker.observe([(ticket.claim, outcome) for ticket, (_, outcome) in zip(abandoned, settled, strict=True)])
         self.worker.end_process(1)
 

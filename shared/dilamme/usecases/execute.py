@@ -69,7 +69,9 @@ def backoff(job_type: JobType, settings: Settings) -> Backoff:
     )
 
 
-def context(claim: Claim, seconds: float, remaining: Callable[[], float], ask: Callable[[UUID], dict[UUID, Any]]) -> JobContext:
+def context(
+    claim: Claim, seconds: float, remaining: Callable[[], float], ask: Callable[[UUID], dict[UUID, Any]]
+) -> JobContext:
     """The context of an attempt that has ``seconds`` from now."""
     deadline = datetime.now(UTC) + timedelta(seconds=seconds)
     return JobContext(claim.id, claim.type, claim.attempt, claim.max_attempts, deadline, remaining, ask)
@@ -90,19 +92,26 @@ def execute(
     except Snooze as snooze:
         return HandBack(min(max(0.0, snooze.seconds), SNOOZE_SECONDS_MAX))
     except Fail as fail:
-        return Bury(Reason.FAIL, shorten(str(fail)))
+        return Bury(Reason.FAIL, shorten(_text(fail)))
     except Retry as retry:
         after = None if retry.after_seconds is None else min(max(0.0, retry.after_seconds), SNOOZE_SECONDS_MAX)
-        return after_failure(claim, Reason.RETRY, str(retry), wait, rand(), after)
+        return after_failure(claim, Reason.RETRY, _text(retry), wait, rand(), after)
     except _ResultRefused as refused:
         return after_failure(claim, Reason.RESULT, str(refused), wait, rand())
-    except BaseException as error:  # noqa: BLE001  sys.exit() in a handler ends its attempt, not its neighbours
+    except BaseException as error:
         job_context.logger.warning("attempt failed", exc_info=error)
-        return after_failure(claim, Reason.ERROR, f"{type(error).__name__}: {error}", wait, rand())
+        return after_failure(claim, Reason.ERROR, f"{type(error).__name__}: {_text(error)}", wait, rand())
 
 
 class _ResultRefused(Exception):
     pass
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text could not be made)"
 
 
 def _complete(result: Any) -> Complete:
@@ -122,6 +131,10 @@ def _complete(result: Any) -> Complete:
 
 def unknown_type(claim: Claim, settings: Settings, now: datetime) -> Bury | HandBack:
     """A job whose type this worker does not know: kept for a deployment that does, and dead after the grace."""
-    if claim.unknown_since is not None and now - claim.unknown_since >= timedelta(seconds=settings.unknown_type_grace_seconds):
-        return Bury(Reason.UNKNOWN_TYPE, f"no worker has known the type '{claim.type}' since {claim.unknown_since.isoformat()}")
+    if claim.unknown_since is not None and now - claim.unknown_since >= timedelta(
+        seconds=settings.unknown_type_grace_seconds
+    ):
+        return Bury(
+            Reason.UNKNOWN_TYPE, f"no worker has known the type '{claim.type}' since {claim.unknown_since.isoformat()}"
+        )
     return HandBack(settings.unknown_type_delay_seconds, unknown=True)

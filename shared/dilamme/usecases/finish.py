@@ -13,10 +13,10 @@ from dilamme.store.finish import Ended, Next, Series
 from dilamme.store.ids import new_id
 
 
-def after_success(connection: Connection, ended: Sequence[Ended]) -> bool:
-    """Releases the children of completed jobs and extends their series. True if a child can run now."""
+def after_success(connection: Connection, ended: Sequence[Ended]) -> list[bool]:
+    """Releases the children of completed jobs and extends their series. Which children came free, and are they due?"""
     extend_series(connection, ended)
-    return bool(ended) and store.release(connection, [job.id for job in ended])
+    return store.release(connection, [job.id for job in ended]) if ended else []
 
 
 def after_failure(connection: Connection, ended: Sequence[Ended]) -> None:

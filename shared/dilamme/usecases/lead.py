@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 import psycopg
@@ -41,6 +42,7 @@ class Led:
     ticks: int = 0
     missed: int = 0
     taken_over: bool = False
+    idle: bool = False
 
 
 @dataclass(slots=True)
@@ -52,6 +54,7 @@ class _Loop:
     reconnect: Callable[[], Connection]
     observe: Callable[[Dispatch, float], None]
     until: float
+    busy_at: float = field(default_factory=time.monotonic)
     led: Led = field(default_factory=Led)
 
 
@@ -63,7 +66,7 @@ def lead(
     reconnect: Callable[[], Connection],
     observe: Callable[[Dispatch, float], None] = lambda dispatched, lag: None,
 ) -> Led:
-    """Leads for `Settings.leader_seconds`, or as long as the function's time allows, or until taken over.
+    """Leads for `Settings.leader_seconds`, or as long as the function's time allows, until taken over or idle.
 
     ``observe`` gets each tick's dispatch and how late it began, in seconds.
     """
@@ -73,16 +76,20 @@ def lead(
     with ThreadPoolExecutor(max_workers=min(settings.worker_slots, 32), thread_name_prefix="invoke") as executor:
         loop = _Loop(connection, settings, leader, executor, reconnect, observe, until)
         _run(loop)
-    if not loop.led.taken_over:
-        _survive(loop, lambda: lease.resign(loop.connection, owner, leader.epoch))
+    if not loop.led.taken_over and not loop.led.idle:
+        _survive(loop, partial(_resign, loop))
     return loop.led
+
+
+def _resign(loop: _Loop) -> None:
+    lease.resign(loop.connection, loop.leader.owner, loop.leader.epoch)
 
 
 def _run(loop: _Loop) -> None:
     deadline = time.monotonic()
     while deadline < loop.until:
-        _survive(loop, lambda at=deadline: _beat(loop, at))
-        if loop.led.taken_over:
+        _survive(loop, partial(_beat, loop, deadline))
+        if loop.led.taken_over or loop.led.idle:
             return
         following, missed = next_deadline(deadline, time.monotonic(), loop.settings.tick_seconds)
         loop.led.missed += missed
@@ -107,9 +114,27 @@ def _beat(loop: _Loop, deadline: float) -> None:
         return
     loop.led.ticks += 1
     loop.observe(dispatched, lag)
-    if loop.led.ticks % PRUNE_EVERY_TICKS == 0:
+    if loop.led.ticks % PRUNE_EVERY_TICKS == 1:
         upkeep.prune(loop.connection, loop.settings)
     _wake_between_ticks(loop, deadline + loop.settings.tick_seconds)
+    if loop.settings.idle_exit and not loop.led.taken_over:
+        _leave_if_idle(loop)
+
+
+def _leave_if_idle(loop: _Loop) -> None:
+    """Resigns, commits, then looks once more: whoever made work due meanwhile saw a leader and woke none."""
+    settings = loop.settings
+    if lease.upcoming(loop.connection, settings.watch_seconds):
+        loop.busy_at = time.monotonic()
+    if time.monotonic() - loop.busy_at < settings.idle_exit_seconds:
+        return
+    _resign(loop)
+    if lease.upcoming(loop.connection, settings.watch_seconds):
+        epoch = lease.take_lead(loop.connection, loop.leader.owner, settings.leader_lease_seconds)
+        loop.leader = Leader(loop.leader.owner, epoch)
+        loop.busy_at = time.monotonic()
+    else:
+        loop.led.idle = True
 
 
 def _wake_between_ticks(loop: _Loop, next_tick: float) -> None:

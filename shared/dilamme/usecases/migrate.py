@@ -48,7 +48,9 @@ def _refuse_foreign(done: dict[int, store.Step]) -> None:
                 "deploy a newer version; migrations only go forward"
             )
         if known[version].checksum != step.checksum:
-            raise SchemaError(f"migration {version} ({step.name}) was changed after it had been applied: add a new one instead")
+            raise SchemaError(
+                f"migration {version} ({step.name}) was changed after it had been applied: add a new one instead"
+            )
 
 
 def check(connection: Connection) -> None:
@@ -61,7 +63,9 @@ def check(connection: Connection) -> None:
     known = store.known_version()
     if not applied or applied[-1].version < known:
         have = applied[-1].version if applied else 0
-        raise SchemaError(f"the database is at schema version {have} and this code needs {known}: run the migrate function")
+        raise SchemaError(
+            f"the database is at schema version {have} and this code needs {known}: run the migrate function"
+        )
     if applied[-1].compatible_from > known:
         raise SchemaError(
             f"the database is at schema version {applied[-1].version}, which serves code from version "

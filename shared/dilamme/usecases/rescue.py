@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from dilamme.domain.job import Held
@@ -18,29 +17,19 @@ from dilamme.usecases.settle import Settled, Settlement, settle, settle_here
 EXPIRED_JOBS_MAX = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Rescued:
-    """What was freed: jobs (to run again or to be buried), and whether some can run now."""
-
-    jobs: int
-    due: bool
-
-
-def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> Rescued:
+def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> Settlement:
     """Frees the slot and the jobs of the worker that had this token, and nothing else. Twice is the same as once."""
-    rescued = _free_worker(connection, settings, worker)
-    if rescued.due:
-        wake.wake_worker(connection, settings)
-    return rescued
+    settlement = _free_worker(connection, settings, worker)
+    wake.wake(connection, settings, due=settlement.due, later=settlement.later)
+    return settlement
 
 
 @repeat_on_conflict
-def _free_worker(connection: Connection, settings: Settings, worker: UUID) -> Rescued:
+def _free_worker(connection: Connection, settings: Settings, worker: UUID) -> Settlement:
     with transaction(connection):
         slots.free(connection, [worker])
         held = store.carried_by(connection, worker, defaults(settings))
-        settlement = settle_here(connection, _lost(held), wait=True)
-    return Rescued(len(settlement.done), settlement.due)
+        return settle_here(connection, _lost(held), wait=True)
 
 
 def rescue_leader(connection: Connection, settings: Settings, owner: UUID) -> bool:

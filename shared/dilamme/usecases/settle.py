@@ -29,10 +29,15 @@ Settled = tuple[Fence, Outcome]
 
 @dataclass(slots=True)
 class Settlement:
-    """What became of the claims: ``done`` were still ours; ``due`` says that a job can run now because of it."""
+    """What became of the claims: ``done`` were still ours.
+
+    ``due`` says that a job can run now because of it, ``later`` that there is something for a scheduler to do: a
+    retry, a next occurrence, a released child with a time of its own, a dead letter.
+    """
 
     done: set[UUID] = field(default_factory=set)
     due: bool = False
+    later: bool = False
 
 
 @repeat_on_conflict
@@ -67,22 +72,30 @@ def _only(kind: type[Kind], settled: Iterable[Settled]) -> list[tuple[Fence, Kin
     return [(fence, outcome) for fence, outcome in settled if isinstance(outcome, kind)]
 
 
-def _complete(connection: Connection, settled: list[tuple[Fence, Complete]], wait: bool, settlement: Settlement) -> None:
+def _complete(
+    connection: Connection, settled: list[tuple[Fence, Complete]], wait: bool, settlement: Settlement
+) -> None:
     if settled:
         ended = store.complete(connection, settled, wait=wait)
         settlement.done.update(job.id for job in ended)
-        settlement.due |= finish.after_success(connection, ended)
+        released = finish.after_success(connection, ended)
+        settlement.due |= any(released)
+        settlement.later |= not all(released) or any(job.series_id for job in ended)
 
 
 def _retry(connection: Connection, settled: list[tuple[Fence, RetryLater]], wait: bool, settlement: Settlement) -> None:
     if settled:
         settlement.done.update(store.retry(connection, settled, wait=wait))
+        settlement.later = True
         settlement.due |= any(outcome.delay_seconds <= 0 for _, outcome in settled)
 
 
-def _hand_back(connection: Connection, settled: list[tuple[Fence, HandBack]], wait: bool, settlement: Settlement) -> None:
+def _hand_back(
+    connection: Connection, settled: list[tuple[Fence, HandBack]], wait: bool, settlement: Settlement
+) -> None:
     if settled:
         settlement.done.update(store.hand_back(connection, settled, wait=wait))
+        settlement.later |= any(outcome.delay_seconds is not None for _, outcome in settled)
         settlement.due |= any(outcome.delay_seconds is None for _, outcome in settled)
 
 
@@ -94,6 +107,7 @@ def _bury(connection: Connection, settled: list[tuple[Fence, Bury]], wait: bool,
         if ended:
             outbox.announce(connection, {job.id: _letter(job, outcomes[job.id]) for job in ended})
         finish.after_failure(connection, ended)
+        settlement.later = True
 
 
 def _letter(job: Ended, outcome: Bury) -> dict[str, Any]:
@@ -105,5 +119,3 @@ def _letter(job: Ended, outcome: Bury) -> dict[str, Any]:
         "error": {"reason": outcome.reason, "message": outcome.message},
         "seriesId": job.series_id and str(job.series_id),
     }
-
-

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from dilamme.domain import dag
@@ -20,19 +19,21 @@ _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
 class Receipt:
     """What was stored, in the order in which it was asked for.
 
-    ``created`` is false when an idempotency key led to jobs stored before; ``due`` when one of them can run now;
-    ``ready_at`` is the earliest time at which one of them may.
+    ``created`` is false when an idempotency key led to jobs stored before; ``due`` says that one of them can run now,
+    ``later`` that one waits for its time.
     """
 
     ids: list[UUID]
     refs: list[str | None]
     created: bool
     due: bool = False
-    ready_at: datetime | None = None
+    later: bool = False
 
 
 @repeat_on_conflict
-def submit(connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False) -> Receipt:
+def submit(
+    connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
+) -> Receipt:
     """`submit_here` in a transaction of its own."""
     with transaction(connection):
         return submit_here(connection, batch, key, single=single)
@@ -62,7 +63,9 @@ def _take_key(connection: Connection, batch: Sequence[Submission], ids: list[UUI
         kept = store.find_key(connection, key)
         # None: retention took the key between the two statements, so it is free again.
         if kept is not None and kept.request_hash != asked:
-            raise Conflict(f"the idempotency key '{key}' stands for another request: use a new key, or send the same body")
+            raise Conflict(
+                f"the idempotency key '{key}' stands for another request: use a new key, or send the same body"
+            )
         if kept is not None:
             return Receipt(kept.job_ids, kept.refs, created=False)
     return None
@@ -101,7 +104,8 @@ def _store(
     pairs += [(ids[place], ids[parent]) for place, parents in enumerate(edges) for parent in parents]
     if pairs:
         store.insert_edges(connection, pairs)
-    return Receipt(ids, _refs(batch), True, any(row["due"] for row in rows), min(row["ready_at"] for row in rows))
+    due = [row["due"] for row in rows if row["free"]]
+    return Receipt(ids, _refs(batch), created=True, due=any(due), later=not all(due))
 
 
 def _lock_parents(connection: Connection, batch: Sequence[Submission], where: str) -> dict[UUID, Status]:

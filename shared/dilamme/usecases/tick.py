@@ -60,7 +60,9 @@ def dispatch(connection: Connection, settings: Settings, leader: Leader, executo
         heads = lanes.lane_heads(connection, max(1, free) * settings.worker_concurrency) if free else []
         chosen = most_urgent(heads, free * settings.worker_concurrency, now, settings.ageing_seconds)
         tokens = [uuid4() for _ in _hands(chosen, settings.worker_concurrency)]
-        invitations = slots.invite(connection, tokens, settings.worker_slots, settings.invitation_seconds) if tokens else []
+        invitations = (
+            slots.invite(connection, tokens, settings.worker_slots, settings.invitation_seconds) if tokens else []
+        )
     invoked = _call(connection, settings, executor, deal(chosen, invitations), now)
     return Dispatch(now, len(heads), invoked, len(invitations) - invoked)
 
@@ -101,5 +103,3 @@ def _call(
     if refused:
         slots.free(connection, [invitation.token for invitation in refused])
     return len(hands) - len(refused)
-
-

@@ -27,7 +27,9 @@ def sweep(connection: Connection, epoch: int) -> int:
     blocked = [row.id for row in checked if row.blocked]
     if wrong := [row.id for row in checked if row.disagrees]:
         _mend(connection, wrong)
-        logger.error("dependency counters mended", extra={"jobs": [str(job_id) for job_id in wrong[:20]], "count": len(wrong)})
+        logger.error(
+            "dependency counters mended", extra={"jobs": [str(job_id) for job_id in wrong[:20]], "count": len(wrong)}
+        )
     if blocked or cursor:
         lease.move_sweep(connection, epoch, blocked[-1] if len(blocked) >= SWEEP_JOBS_MAX else None)
     return len(wrong)

@@ -13,11 +13,13 @@ from dilamme.store.slots import Invitation
 logger = logging.getLogger("dilamme.wake")
 
 
-def after_submit(connection: Connection, settings: Settings, due: bool, ready_at: datetime | None) -> None:
-    """Wakes what the jobs just committed need: a worker for one that is due, a scheduler for one that will be."""
-    if due:
-        wake_worker(connection, settings)
-    elif ready_at is not None:
+def wake(connection: Connection, settings: Settings, *, due: bool, later: bool) -> None:
+    """What has just been committed needs: a worker, for a job that is due; a scheduler, for what comes later.
+
+    And a scheduler too when no worker could be called: the tick tries again.
+    """
+    called = due and wake_worker(connection, settings)
+    if later or (due and not called):
         wake_leader(connection, settings)
 
 
@@ -38,7 +40,9 @@ def call_worker(connection: Connection, settings: Settings, invitation: Invitati
     return True
 
 
-def worker_event(invitation: Invitation, ids: list[UUID] | None = None, ticked_at: datetime | None = None) -> dict[str, object]:
+def worker_event(
+    invitation: Invitation, ids: list[UUID] | None = None, ticked_at: datetime | None = None
+) -> dict[str, object]:
     """The event that a worker gets: its slot, and the ids that the scheduler's heap chose for it."""
     return {
         "slot": invitation.slot,
@@ -49,7 +53,12 @@ def worker_event(invitation: Invitation, ids: list[UUID] | None = None, ticked_a
 
 
 def wake_leader(connection: Connection, settings: Settings) -> bool:
-    """Invokes a scheduler if none leads and nobody else has just done so."""
+    """Invokes a scheduler if none leads, there is something for it before the next trigger, and nobody else has done so.
+
+    With a leader alive, which is the rule under load, this costs one look at one row.
+    """
+    if not lease.nobody_leads(connection) or not lease.upcoming(connection, settings.watch_seconds):
+        return False
     if not lease.invite_leader(connection, settings.invitation_seconds):
         return False
     return call_leader(connection, settings)

@@ -17,7 +17,7 @@ SET unmet_dependencies = job.unmet_dependencies - freed.parents, ready_at = grea
 FROM freed
 WHERE job.id = freed.child_id AND job.id = ANY(ARRAY(SELECT id FROM locked))
   AND job.status = 'pending' AND job.unmet_dependencies >= freed.parents
-RETURNING job.id, job.unmet_dependencies = 0 AND job.ready_at <= dilamme.clock() AS due
+RETURNING job.unmet_dependencies = 0 AS free, job.ready_at <= dilamme.clock() AS due
 
 -- name: cancel_dependents
 -- Those that asked for it, one generation; the use case repeats it on what comes back.

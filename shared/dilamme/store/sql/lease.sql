@@ -22,6 +22,16 @@ SET expires_at = dilamme.clock(), owner = NULL, invited_until = dilamme.clock() 
 WHERE owner = %(owner)s AND expires_at > dilamme.clock() - interval '1 minute'
 RETURNING epoch
 
+-- name: nobody_leads
+SELECT expires_at <= dilamme.clock() AND invited_until <= dilamme.clock() AS nobody_leads FROM dilamme.scheduler_lease
+
+-- name: upcoming
+-- Is there anything for a leader to do within `ahead`? What runs needs none: who settles it wakes one.
+SELECT EXISTS (
+        SELECT FROM dilamme.jobs WHERE priority IN (1, 2, 3) AND status = 'pending' AND unmet_dependencies = 0
+           AND ready_at <= dilamme.clock() + %(ahead)s::interval)
+    OR EXISTS (SELECT FROM dilamme.outbox) AS upcoming
+
 -- name: invite_leader
 -- A thousand callers who all see that no leader is alive make one invoke.
 UPDATE dilamme.scheduler_lease SET invited_until = dilamme.clock() + %(hold)s::interval

@@ -41,7 +41,7 @@ FROM unnest(
     %(unmet)s::integer[], %(policies)s::text[], %(scheduled_at)s::timestamptz[], %(series_ids)s::uuid[],
     %(payloads)s::jsonb[], %(messages)s::text[]
 ) AS s (id, type, status, priority, max_attempts, unmet, policy, scheduled_at, series_id, payload, message)
-RETURNING id, ready_at <= dilamme.clock() AND status = 'pending' AND unmet_dependencies = 0 AS due, ready_at
+RETURNING status = 'pending' AND unmet_dependencies = 0 AS free, ready_at <= dilamme.clock() AS due
 
 -- name: insert_edges
 INSERT INTO dilamme.job_dependencies (child_id, parent_id)

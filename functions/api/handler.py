@@ -1,0 +1,263 @@
+"""The doorway: parse, call one use case, shape the answer. What callers may ask for stands in dilamme.domain.submission."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
+from aws_lambda_powertools.metrics import MetricUnit
+from pydantic import Field
+
+from dilamme import settings
+from dilamme.aws.http import JSON, PROBLEM_JSON, Door, MethodNotAllowed, admit, as_answer, problem
+from dilamme.aws.telemetry import set_up
+from dilamme.domain import strict_json
+from dilamme.domain.errors import Fault, InvalidInput, NotFound
+from dilamme.domain.job import Status
+from dilamme.domain.submission import (
+    BATCH_BYTES_MAX,
+    IDEMPOTENCY_KEY_PATTERN,
+    PAYLOAD_BYTES_MAX,
+    TYPE_PATTERN,
+    Batch,
+    Request,
+    Submission,
+)
+from dilamme.domain.views import (
+    BatchView,
+    CancelledSeries,
+    Health,
+    JobPage,
+    JobView,
+    Problem,
+    ReplayedDead,
+    ReplayedJob,
+    Stats,
+)
+from dilamme.domain.why import Why
+from dilamme.store.connection import Connection
+from dilamme.store.reads import Filter
+from dilamme.usecases import cancel, migrate, read, replay, session, wake
+from dilamme.usecases.submit import Receipt, submit
+
+# Escaped, a payload takes three times its size; the rest is a thousand dependencies, and room for white space.
+BODY_BYTES_MAX = {
+    "/jobs": 4 * PAYLOAD_BYTES_MAX,
+    "/jobs/batch": BATCH_BYTES_MAX,
+    "/dead-letters/replay": 4096,
+}
+LIST_PARAMETERS = {"status", "type", "priority", "seriesId", "limit", "cursor"}
+
+logger, metrics = set_up("api")
+configuration = settings.load()
+app = Door(
+    enable_validation=True,
+    # An answer that does not fit its model is our mistake, not the caller's.
+    response_validation_error_http_code=500,
+    json_body_deserializer=strict_json.loads,
+)
+
+Id = Annotated[str, Path(description="The id, a UUID.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=IDEMPOTENCY_KEY_PATTERN,
+        description="The same key and body again: 200 and the first ids. Lives as long as its jobs.",
+    ),
+]
+
+
+class DeadLetters(Request):
+    """Which dead jobs to replay: the oldest ones, of a type or of all."""
+
+    type: str | None = Field(None, pattern=TYPE_PATTERN)
+    limit: int = Field(replay.REPLAY_JOBS_MAX, ge=1, le=replay.REPLAY_JOBS_MAX)
+
+
+def answers(success: dict[int, str], *problems: int) -> dict[int, Any]:
+    """For the OpenAPI document: what a route answers when it succeeds, and which problems it knows."""
+    described = {
+        400: "The body is not JSON.",
+        404: "No such job or series.",
+        409: "The present state forbids it, or the idempotency key stands for another request.",
+        413: "The body or a payload is too large.",
+        415: "The body is not declared to be JSON.",
+        422: "A value is wrong; `errors` has a pointer to each.",
+        503: "The database does not answer, or is not migrated.",
+    }
+    return {status: {"description": text} for status, text in success.items()} | {
+        status: {"description": described[status], "content": {PROBLEM_JSON: {"model": Problem}}}
+        for status in (*problems, 503)
+    }
+
+
+@app.post(
+    "/jobs", responses=answers({201: "Stored.", 200: "Stored before, under the same key."}, 400, 409, 413, 415, 422)
+)
+def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView]:
+    connection = session.connection()
+    receipt = submit(connection, [job], idempotency_key, single=True)
+    view = read.find_job(connection, configuration, receipt.ids[0])
+    return _stored(connection, receipt, view, {"Location": f"{app.current_event.raw_path}/{view.id}"})
+
+
+@app.post(
+    "/jobs/batch",
+    responses=answers({201: "All stored.", 200: "Stored before, under the same key."}, 400, 409, 413, 415, 422),
+)
+def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchView]:
+    connection = session.connection()
+    receipt = submit(connection, batch.jobs, idempotency_key)
+    view = BatchView(jobs=read.describe_batch(connection, receipt))
+    return _stored(connection, receipt, view, {})
+
+
+def _stored(connection: Connection, receipt: Receipt, view: Any, headers: dict[str, Any]) -> Response[Any]:
+    if not receipt.created:
+        return Response(200, JSON, view)
+    metrics.add_metric("JobsSubmitted", MetricUnit.Count, len(receipt.ids))
+    _wake(connection, due=receipt.due, ready_at=receipt.ready_at)
+    return Response(201, JSON, view, headers=headers)
+
+
+@app.get(
+    "/jobs",
+    description=(
+        "Newest first. A call looks at a bounded number of jobs: with a filter that only few of very many jobs pass, a page "
+        "may be short or empty and still have a nextCursor. The list ends where nextCursor is null."
+    ),
+    responses=answers({200: "A page."}, 422),
+)
+def list_jobs(
+    status: Annotated[Status | None, Query()] = None,
+    job_type: Annotated[str | None, Query(alias="type", pattern=TYPE_PATTERN)] = None,
+    priority: Annotated[int | None, Query(ge=1, le=3)] = None,
+    series_id: Annotated[UUID | None, Query(alias="seriesId")] = None,
+    limit: Annotated[int, Query(ge=1, le=read.PAGE_JOBS_MAX)] = 50,
+    cursor: Annotated[str | None, Query(description="The nextCursor of the page before.")] = None,
+) -> JobPage:
+    # A filter with a slip in its name would list everything.
+    if unknown := set(app.current_event.query_string_parameters) - LIST_PARAMETERS:
+        raise InvalidInput(*(Fault(f"/{name}", "is not a known parameter") for name in sorted(unknown)))
+    wanted = Filter(status, job_type, priority, series_id)
+    return read.list_jobs(session.connection(), configuration, wanted, limit, cursor)
+
+
+@app.get("/jobs/<job_id>", responses=answers({200: "The job."}, 404))
+def find_job(job_id: Id) -> JobView:
+    return read.find_job(session.connection(), configuration, _uuid(job_id, "job"))
+
+
+@app.get("/jobs/<job_id>/why", responses=answers({200: "The reasons."}, 404))
+def explain_job(job_id: Id) -> Why:
+    return read.explain_job(session.connection(), configuration, _uuid(job_id, "job"))
+
+
+@app.post("/jobs/<job_id>/cancel", responses=answers({200: "Cancelled, now or before."}, 404, 409))
+def cancel_job(job_id: Id) -> JobView:
+    connection, known = session.connection(), _uuid(job_id, "job")
+    cancel.cancel_job(connection, known)
+    return read.find_job(connection, configuration, known)
+
+
+@app.post("/series/<series_id>/cancel", responses=answers({200: "Ended, now or before."}, 404))
+def cancel_series(series_id: Id) -> CancelledSeries:
+    known = _uuid(series_id, "series")
+    ended = cancel.cancel_series(session.connection(), known)
+    detail = "ended: an occurrence that runs finishes and has no successor" if ended else "had ended before"
+    return CancelledSeries(id=known, cancelled=ended, detail=detail)
+
+
+@app.post("/jobs/<job_id>/replay", responses=answers({200: "Pending again, now or before."}, 404, 409))
+def replay_job(job_id: Id) -> ReplayedJob:
+    connection, known = session.connection(), _uuid(job_id, "job")
+    replayed = replay.replay_job(connection, known)
+    view = read.find_job(connection, configuration, known)
+    if replayed:
+        _replayed(connection, 1)
+    detail = (
+        "replayed: pending again, with fresh attempts" if replayed else "had been replayed before: nothing was changed"
+    )
+    return ReplayedJob(**dict(view), replayed=replayed, detail=detail)
+
+
+@app.post("/dead-letters/replay", responses=answers({200: "Pending again."}, 400, 413, 415, 422))
+def replay_dead_letters(wanted: DeadLetters) -> ReplayedDead:
+    connection = session.connection()
+    ids = replay.replay_dead(connection, wanted.type, wanted.limit)
+    if ids:
+        _replayed(connection, len(ids))
+    return ReplayedDead(replayed=len(ids), ids=ids, more=read.any_dead(connection, wanted.type))
+
+
+def _replayed(connection: Connection, jobs: int) -> None:
+    metrics.add_metric("JobsReplayed", MetricUnit.Count, jobs)
+    _wake(connection, due=True)
+
+
+@app.get("/stats", responses=answers({200: "Counts, ages, workers, the scheduler's pulse."}))
+def take_stock() -> Stats:
+    return read.take_stock(session.connection(), configuration)
+
+
+@app.get("/health", responses=answers({200: "Well."}))
+def check_health() -> Health:
+    migrate.check(session.connection())
+    return Health()
+
+
+@app.get("/openapi.json", include_in_schema=False)
+def describe() -> dict[str, Any]:
+    from dilamme.aws import openapi  # noqa: PLC0415  a tenth of a second of a cold start
+
+    return openapi.document(app)
+
+
+@app.get("/docs", include_in_schema=False)
+def show_docs() -> Response[Any]:
+    from dilamme.aws import openapi  # noqa: PLC0415
+
+    return Response(200, "text/html; charset=utf-8", openapi.page(app))
+
+
+@app.exception_handler(Exception)
+def refuse(error: Exception) -> Response[str]:
+    """Every error, ours, Powertools' or PostgreSQL's: one handler, since a look-up by class would prefer this one anyhow."""
+    if isinstance(error, NotFound | NotFoundError):
+        error = _wrong_method() or error
+    return problem(error, logger)
+
+
+def _wrong_method() -> MethodNotAllowed | None:
+    method, allowed = app.current_event.http_method, app.methods_of(app.current_event.path)
+    return MethodNotAllowed(method, allowed) if allowed and method not in allowed else None
+
+
+def _uuid(text: str, what: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFound(f"no {what} has the id {text}") from None
+
+
+def _wake(connection: Connection, *, due: bool, ready_at: datetime | None = None) -> None:
+    """The jobs are stored: if nobody can be woken, the next tick finds them."""
+    try:
+        wake.after_submit(connection, configuration, due, ready_at)
+    except Exception:
+        logger.warning("not woken", exc_info=True)
+
+
+@logger.inject_lambda_context(clear_state=True, correlation_id_path="requestContext.requestId")
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answers an event of API Gateway's HTTP API, payload 2.0."""
+    try:
+        return app.resolve(admit(event, BODY_BYTES_MAX), context)
+    except Exception as error:
+        return as_answer(problem(error, logger))
+    finally:
+        if metrics.metric_set:
+            metrics.flush_metrics()

@@ -1,0 +1,161 @@
+"""The frame of a doorway on API Gateway: a request made readable, every error a problem (RFC 9457)."""
+
+import base64
+import json
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
+
+from dilamme.domain.errors import DatabaseUnavailable, DilammeError, Fault, InvalidInput, NotFound, TooLarge
+from dilamme.domain.strict_json import Malformed
+from dilamme.domain.submission import invalid_input
+from dilamme.domain.views import FaultView, Problem
+from dilamme.store.faults import meaning, primary_message
+
+JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
+FAULTS_MAX = 100
+_RETRY_AFTER_SECONDS = "2"
+
+
+class UnsupportedMediaType(DilammeError):
+    """The body says that it is something other than JSON."""
+
+    status = 415
+    title = "Unsupported media type"
+
+
+class MethodNotAllowed(DilammeError):
+    """The path is known, the method is not one of ``allowed``."""
+
+    status = 405
+    title = "Method not allowed"
+
+    def __init__(self, method: str, allowed: list[str]) -> None:
+        self.allowed = ", ".join(allowed)
+        super().__init__(f"{method} is not possible here: use {self.allowed}")
+
+
+class Door(APIGatewayHttpResolver):
+    """A resolver that knows which methods a path has."""
+
+    def methods_of(self, path: str) -> list[str]:
+        """The methods of a path, none if it is unknown; as in Powertools, a fixed path goes before a pattern."""
+        for routes in (self._static_routes, self._dynamic_routes):
+            if methods := {route.method for route in routes if route.rule.match(path)}:
+                return sorted(methods)
+        return []
+
+
+def admit(event: dict[str, Any], body_bytes_max: Mapping[str, int]) -> dict[str, Any]:
+    """The event, its body decoded if its path is one of ``body_bytes_max``; bodies elsewhere are not looked at.
+
+    Before Powertools does, which would hold an unlimited body against the models first, take a form for JSON's
+    equal, and pass the errors of base64 and UTF-8 on as ours.
+
+    Raises:
+        UnsupportedMediaType: the body is not declared to be JSON.
+        TooLarge: it has more bytes than its path takes.
+        Malformed: it is not UTF-8.
+    """
+    request = APIGatewayProxyEventV2(event)
+    limit = body_bytes_max.get(request.path) if request.http_method == "POST" else None
+    if limit is None:
+        return event
+    _check_media_type(request.headers.get("content-type") or JSON)
+    body = _decode(event.get("body") or "", limit, encoded=bool(event.get("isBase64Encoded")))
+    # As Powertools compares it: in lower case.
+    return {**event, "body": body, "isBase64Encoded": False, "headers": {**request.headers, "content-type": JSON}}
+
+
+def _check_media_type(content_type: str) -> None:
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type != JSON:
+        raise UnsupportedMediaType(
+            f"the body must be JSON, sent with the header 'Content-Type: {JSON}', not {media_type[:100]!a} "
+            f"(curl -d sends a form unless -H 'content-type: {JSON}' is given)"
+        )
+
+
+def _decode(body: str, limit: int, *, encoded: bool) -> str:
+    if len(body) > limit * 2:  # whichever the encoding: refused without decoding it
+        raise _too_large(limit)
+    try:
+        raw = base64.b64decode(body, validate=True) if encoded else body.encode()
+        text = raw.decode()
+    except ValueError:
+        raise Malformed("the body is not UTF-8 text") from None
+    if len(raw) > limit:
+        raise _too_large(limit)
+    return text
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(Fault("", f"the body may have {limit:,} bytes at most"))
+
+
+def problem(error: Exception, logger: Logger) -> Response[str]:
+    """The answer to an error; one that nobody foresaw is logged, and says nothing of itself."""
+    known = _known(error)
+    if known.status >= 500:
+        _log(error, known, logger)
+    described = Problem(title=known.title, status=known.status, detail=_detail(known), errors=_faults(known))
+    body = described.model_dump(by_alias=True, exclude=None if described.errors else {"errors"})
+    # ASCII: a pointer may hold half a surrogate pair, as the field's name did.
+    return Response(known.status, PROBLEM_JSON, json.dumps(body), headers=_headers(known))
+
+
+def as_answer(response: Response[str]) -> dict[str, Any]:
+    """The response as API Gateway takes it, where no resolver is at hand to do so."""
+    return {
+        "statusCode": response.status_code,
+        "headers": response.headers,
+        "body": response.body,
+        "isBase64Encoded": False,
+    }
+
+
+def _known(error: Exception) -> DilammeError:
+    if isinstance(error, DilammeError):
+        return error
+    if isinstance(error, RequestValidationError):
+        return invalid_input(error.errors(), skip=1)  # the first part says body, query or header
+    if isinstance(error, NotFoundError):
+        return NotFound("nothing is at this path: GET /openapi.json lists what is")
+    return meaning(error) or DilammeError()
+
+
+def _detail(error: DilammeError) -> str:
+    if isinstance(error, DatabaseUnavailable):
+        return "the database does not answer: try again"  # its own words name hosts and users
+    if error.status == 500:
+        return "an unexpected error; it has been logged"
+    if isinstance(error, InvalidInput) and len(error.faults) != 1:
+        return f"{len(error.faults):,} faults: see errors"
+    return str(error)
+
+
+def _faults(error: DilammeError) -> list[FaultView]:
+    faults = error.faults[:FAULTS_MAX] if isinstance(error, InvalidInput) else ()
+    return [FaultView(pointer=fault.pointer, detail=fault.detail) for fault in faults]
+
+
+def _headers(error: DilammeError) -> dict[str, str | list[str]]:
+    if isinstance(error, MethodNotAllowed):
+        return {"Allow": error.allowed}
+    return {"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {}
+
+
+def _log(error: Exception, known: DilammeError, logger: Logger) -> None:
+    """The frames without their arguments, the message without PostgreSQL's details: either may hold a payload."""
+    frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
+    what = {"error": type(error).__name__, "error_message": primary_message(error), "frames": frames}
+    if isinstance(error, DilammeError):
+        what.pop("frames")  # raised on purpose: it says all
+    logger.error(known.title, extra=what)

@@ -1,0 +1,94 @@
+"""A timing wheel: what falls due soon, for a loop that sleeps until then.
+
+The scheduler reads from PostgreSQL what falls due before its next tick, lays it into a wheel, and wakes for it on time.
+Inside a slot nothing is in order: who runs first is the heap's question, asked when they are due. So an insertion is
+one division and one append, and a slot that has passed is handed out as a whole, without a look at what is in it.
+(Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987.)
+
+What lies beyond the wheel's revolution waits beside it and is dealt into the slots when the hand comes round; their
+other scheme, a count of rounds in every entry, would look at each of them on every passing of its slot.
+
+There is no way to cancel or to find an entry. PostgreSQL knows what is due, every tick reads it anew into a wheel of
+its own, and a job that was cancelled meanwhile is refused by the claim; an index by id would double the wheel's
+weight and halve its speed for nothing.
+"""
+
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class TimingWheel(Generic[T]):
+    """Items by the microsecond at which they fall due. Any time will do: past, on a boundary, revolutions ahead.
+
+    ``slots`` slots of ``slot_us`` microseconds make a revolution, the first of which begins at ``start_us``.
+    Times are whole microseconds since any one epoch. ValueError if there is no slot, or if slots have no width.
+    """
+
+    __slots__ = ("_hand", "_later", "_slot_us", "_slots", "_start_us")
+
+    def __init__(self, slot_us: int, slots: int, start_us: int) -> None:
+        if slot_us < 1 or slots < 1:
+            raise ValueError("a timing wheel needs a slot, and a slot a microsecond")
+        self._slot_us = slot_us
+        self._slots: list[list[tuple[int, T]]] = [[] for _ in range(slots)]
+        self._later: list[tuple[int, T]] = []  # beyond this revolution
+        self._start_us = start_us  # of this revolution
+        self._hand = 0  # every slot before this one has been handed out
+
+    def __len__(self) -> int:
+        return sum(map(len, self._slots)) + len(self._later)
+
+    def insert(self, due_us: int, item: T) -> None:
+        """Adds an item; one that is overdue comes with the next `advance`."""
+        slots = self._slots
+        place = (due_us - self._start_us) // self._slot_us
+        if place < self._hand:
+            slots[self._hand].append((due_us, item))
+        elif place < len(slots):
+            slots[place].append((due_us, item))
+        else:
+            self._later.append((due_us, item))
+
+    def advance(self, now_us: int) -> list[tuple[int, T]]:
+        """Takes out what is due at ``now_us``, as (due_us, item): nothing early, nothing twice, in no order.
+
+        A clock that goes backwards moves no hand. A jump ahead, however far, costs one revolution.
+        """
+        hand = max(self._hand, (now_us - self._start_us) // self._slot_us)
+        due = self._sweep(hand)
+        if hand >= len(self._slots):
+            self._turn(hand)
+        return due + self._split(now_us)
+
+    def next_due(self) -> int | None:
+        """The earliest time, in microseconds, at which something is due; None if the wheel is empty."""
+        for entries in (*self._slots[self._hand :], self._later):
+            if entries:
+                return min(due_us for due_us, _ in entries)
+        return None
+
+    def _sweep(self, hand: int) -> list[tuple[int, T]]:
+        """Moves the hand. The slots that it leaves behind lie wholly in the past."""
+        due: list[tuple[int, T]] = []
+        for entries in self._slots[self._hand : hand]:
+            due += entries
+            entries.clear()
+        self._hand = hand
+        return due
+
+    def _turn(self, hand: int) -> None:
+        """Begins a revolution at the hand, and deals out what it reaches."""
+        later, self._later = self._later, []
+        self._start_us += hand * self._slot_us
+        self._hand = 0
+        for due_us, item in later:
+            self.insert(due_us, item)
+
+    def _split(self, now_us: int) -> list[tuple[int, T]]:
+        """Takes what is due out of the hand's slot: the one slot that can hold both."""
+        entries = self._slots[self._hand]
+        due = [entry for entry in entries if entry[0] <= now_us]
+        if due:
+            self._slots[self._hand] = [entry for entry in entries if entry[0] > now_us]
+        return due

@@ -1,0 +1,35 @@
+"""What PostgreSQL's errors mean to whoever called: a database to wait for, or one to migrate."""
+
+import psycopg
+
+from dilamme.domain.errors import DatabaseUnavailable, DilammeError, SchemaError
+
+_NOT_MIGRATED = (
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+)
+# OperationalError: no connection, too many, a timeout of ours, shutdown. The others: a standby after a failover, a
+# transaction that was idle for too long.
+_UNAVAILABLE = (
+    psycopg.OperationalError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+
+
+def meaning(error: Exception) -> DilammeError | None:
+    """The error as one of ours; None where it can only be a mistake of ours."""
+    if isinstance(error, _NOT_MIGRATED):
+        return SchemaError("the database has not been migrated: run the migrate function")
+    if isinstance(error, _UNAVAILABLE):
+        return DatabaseUnavailable(primary_message(error))
+    return None
+
+
+def primary_message(error: Exception) -> str:
+    """What happened, without the DETAIL and CONTEXT that PostgreSQL may quote a row's contents in."""
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return error.diag.message_primary
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,168 @@
+"""Look: at a job, at many, at why one is not running, at the whole. Nothing here changes anything."""
+
+from collections import defaultdict
+from uuid import UUID
+
+from dilamme.domain import cursor, rank
+from dilamme.domain.errors import NotFound
+from dilamme.domain.job import Head, Status
+from dilamme.domain.views import (
+    BatchedJob,
+    Count,
+    JobCounts,
+    JobPage,
+    JobSummary,
+    JobView,
+    SchedulerView,
+    Stats,
+    Tally,
+    Workers,
+    is_ready,
+)
+from dilamme.domain.why import RANK_MAX, WAITS_ON_MAX, Facts, Why, explain
+from dilamme.settings import Settings
+from dilamme.store import reads as store
+from dilamme.store import slots
+from dilamme.store.connection import Connection, Row, transaction
+from dilamme.store.reads import Filter, Slice
+from dilamme.usecases.submit import Receipt
+
+PAGE_JOBS_MAX = 200
+COUNT_MAX = 10_000
+COUNT_MAX_FOR_THE_REST = 1_000
+# A filter that means no more jobs than this is answered from an index, in full.
+FEW = 2_000
+# Or else a call looks at this many jobs, newest first: some 10 ms of PostgreSQL's time.
+REACH = 10_000
+_NEWEST = UUID(int=2**128 - 1)
+_PENDING = ("ready", "scheduled", "blocked")
+
+
+def find_job(connection: Connection, settings: Settings, job_id: UUID) -> JobView:
+    """A job in full.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with transaction(connection):
+        row = store.find_job(connection, job_id, settings.max_attempts)
+    return JobView.of(_found(row, job_id), settings.ageing_seconds)
+
+
+def describe_batch(connection: Connection, receipt: Receipt) -> list[BatchedJob]:
+    """The jobs of a batch, in order, in their present state."""
+    with transaction(connection):
+        statuses = store.statuses_of(connection, receipt.ids)
+    return [
+        BatchedJob(id=job_id, ref=ref, status=statuses.get(job_id))
+        for job_id, ref in zip(receipt.ids, receipt.refs, strict=True)
+    ]
+
+
+def list_jobs(connection: Connection, settings: Settings, filter_: Filter, limit: int, after: str | None) -> JobPage:
+    """A page of jobs, newest first, and the cursor of the next one.
+
+    Raises:
+        InvalidInput: the cursor is not one of ours.
+    """
+    before = _NEWEST if after is None else cursor.decode(after)
+    slice_ = Slice(before, limit + 1, settings.max_attempts)
+    with transaction(connection):
+        rows, window_end = _page(connection, filter_, slice_)
+    shown = rows[:limit]
+    last = shown[-1]["id"] if len(rows) > limit else window_end
+    return JobPage(
+        jobs=[JobSummary.of(row, settings.ageing_seconds) for row in shown],
+        next_cursor=cursor.encode(last) if last else None,
+    )
+
+
+def _page(connection: Connection, filter_: Filter, slice_: Slice) -> tuple[list[Row], UUID | None]:
+    few = _few(connection, filter_)
+    if few is not None and len(few) <= FEW:
+        return store.page_among(connection, few, filter_, slice_), None
+    return store.page_of_window(connection, REACH, filter_, slice_)
+
+
+def _few(connection: Connection, filter_: Filter) -> list[UUID] | None:
+    if filter_.series_id is not None:
+        return store.few_in_series(connection, filter_.series_id, FEW + 1)
+    if filter_.status is not None:
+        return store.few_of_status(connection, filter_.status, FEW + 1)
+    return None
+
+
+def explain_job(connection: Connection, settings: Settings, job_id: UUID) -> Why:
+    """Why a job is not running, or what became of it.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with transaction(connection):
+        job = _found(store.explain_job(connection, job_id, settings.max_attempts), job_id)
+        blocked = job["status"] == Status.PENDING and job["unmet_dependencies"] > 0
+        occupancy = slots.count_slots(connection, settings.worker_slots)
+        facts = Facts(
+            job=job,
+            waits_on=store.waits_on(connection, job_id, WAITS_ON_MAX) if blocked else [],
+            ahead=_count_ahead(connection, job, settings.ageing_seconds) if is_ready(job) else 0,
+            free=occupancy.free,
+            slots=settings.worker_slots,
+            ageing_seconds=settings.ageing_seconds,
+        )
+    return explain(facts)
+
+
+def _count_ahead(connection: Connection, job: Row, ageing_seconds: float) -> int:
+    head = Head(job["id"], job["priority"], job["ready_at"], job["created_at"])
+    return store.count_ahead(connection, rank.bounds(head, job["now"], ageing_seconds), RANK_MAX)
+
+
+def _found(row: Row | None, job_id: UUID) -> Row:
+    if row is None:
+        raise NotFound(f"no job has the id {job_id}")
+    return row
+
+
+def take_stock(connection: Connection, settings: Settings) -> Stats:
+    """Counts, ages, workers and the scheduler's pulse."""
+    with transaction(connection):
+        counts = store.count_jobs(connection, COUNT_MAX, COUNT_MAX_FOR_THE_REST)
+        occupancy = slots.count_slots(connection, settings.worker_slots)
+        pulse = store.pulse(connection)
+    return Stats(
+        at=pulse["at"],
+        jobs=_job_counts(counts),
+        oldest_ready_seconds=pulse["oldest_ready_seconds"],
+        workers=Workers(
+            slots=settings.worker_slots, active=occupancy.started, invited=occupancy.invited, free=occupancy.free
+        ),
+        scheduler=SchedulerView(alive=pulse["alive"], last_tick_at=pulse["last_tick_at"]),
+    )
+
+
+def _job_counts(rows: list[Row]) -> JobCounts:
+    kinds: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        kinds[row["kind"]].append(row)
+        if row["kind"] in _PENDING:
+            kinds["pending"].append(row)
+    return JobCounts.model_validate({kind: _tally(kinds[kind]) for kind in JobCounts.model_fields})
+
+
+def _tally(rows: list[Row]) -> Tally:
+    by_priority = {
+        str(priority): _count([row for row in rows if row["priority"] == priority]) for priority in (1, 2, 3)
+    }
+    whole = _count(rows)
+    return Tally(count=whole.count, capped=whole.capped, by_priority=by_priority)
+
+
+def _count(rows: list[Row]) -> Count:
+    return Count(count=sum(row["jobs"] for row in rows), capped=any(row["capped"] for row in rows))
+
+
+def any_dead(connection: Connection, type_: str | None) -> bool:
+    """Is there a dead job, of one type or of any?"""
+    with transaction(connection):
+        return store.any_dead(connection, type_)
