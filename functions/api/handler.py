@@ -1,23 +1,21 @@
 """The doorway: parse, call one use case, shape the answer. What callers may ask for stands in dilamme.domain.submission."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
-from aws_lambda_powertools.metrics import MetricUnit
 from pydantic import Field
 
 from dilamme import settings
-from dilamme.aws.http import JSON, PROBLEM_JSON, Door, MethodNotAllowed, admit, as_answer, problem
+from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem, read_object
 from dilamme.aws.telemetry import set_up
-from dilamme.domain import strict_json
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.job import Status
 from dilamme.domain.submission import (
     BATCH_BYTES_MAX,
+    ID_FORM,
     IDEMPOTENCY_KEY_PATTERN,
     PAYLOAD_BYTES_MAX,
     TYPE_PATTERN,
@@ -31,7 +29,6 @@ from dilamme.domain.views import (
     Health,
     JobPage,
     JobView,
-    Problem,
     ReplayedDead,
     ReplayedJob,
     Stats,
@@ -50,13 +47,13 @@ BODY_BYTES_MAX = {
 }
 LIST_PARAMETERS = {"status", "type", "priority", "seriesId", "limit", "cursor"}
 
-logger, metrics = set_up("api")
+logger, _ = set_up("api")
 configuration = settings.load()
 app = Door(
     enable_validation=True,
     # An answer that does not fit its model is our mistake, not the caller's.
     response_validation_error_http_code=500,
-    json_body_deserializer=strict_json.loads,
+    json_body_deserializer=read_object,
 )
 
 Id = Annotated[str, Path(description="The id, a UUID.")]
@@ -77,25 +74,10 @@ class DeadLetters(Request):
     limit: int = Field(replay.REPLAY_JOBS_MAX, ge=1, le=replay.REPLAY_JOBS_MAX)
 
 
-def answers(success: dict[int, str], *problems: int) -> dict[int, Any]:
-    """For the OpenAPI document: what a route answers when it succeeds, and which problems it knows."""
-    described = {
-        400: "The body is not JSON.",
-        404: "No such job or series.",
-        409: "The present state forbids it, or the idempotency key stands for another request.",
-        413: "The body or a payload is too large.",
-        415: "The body is not declared to be JSON.",
-        422: "A value is wrong; `errors` has a pointer to each.",
-        503: "The database does not answer, or is not migrated.",
-    }
-    return {status: {"description": text} for status, text in success.items()} | {
-        status: {"description": described[status], "content": {PROBLEM_JSON: {"model": Problem}}}
-        for status in (*problems, 503)
-    }
-
-
 @app.post(
-    "/jobs", responses=answers({201: "Stored.", 200: "Stored before, under the same key."}, 400, 409, 413, 415, 422)
+    "/jobs",
+    summary="Store a job",
+    responses=answers({201: "Stored.", 200: "Stored before, under the same key."}, 400, 409, 413, 415, 422),
 )
 def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView]:
     connection = session.connection()
@@ -106,6 +88,7 @@ def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView
 
 @app.post(
     "/jobs/batch",
+    summary="Store many jobs, all or none",
     responses=answers({201: "All stored.", 200: "Stored before, under the same key."}, 400, 409, 413, 415, 422),
 )
 def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchView]:
@@ -118,15 +101,15 @@ def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchVie
 def _stored(connection: Connection, receipt: Receipt, view: Any, headers: dict[str, Any]) -> Response[Any]:
     if not receipt.created:
         return Response(200, JSON, view)
-    metrics.add_metric("JobsSubmitted", MetricUnit.Count, len(receipt.ids))
-    _wake(connection, due=receipt.due, ready_at=receipt.ready_at)
+    _wake(connection, due=receipt.due, later=receipt.later)
     return Response(201, JSON, view, headers=headers)
 
 
 @app.get(
     "/jobs",
+    summary="List jobs, newest first",
     description=(
-        "Newest first. A call looks at a bounded number of jobs: with a filter that only few of very many jobs pass, a page "
+        "A call looks at a bounded number of jobs: with a filter that only few of very many jobs pass, a page "
         "may be short or empty and still have a nextCursor. The list ends where nextCursor is null."
     ),
     responses=answers({200: "A page."}, 422),
@@ -146,24 +129,35 @@ def list_jobs(
     return read.list_jobs(session.connection(), configuration, wanted, limit, cursor)
 
 
-@app.get("/jobs/<job_id>", responses=answers({200: "The job."}, 404))
+@app.get("/jobs/<job_id>", summary="Show a job", responses=answers({200: "The job."}, 404))
 def find_job(job_id: Id) -> JobView:
     return read.find_job(session.connection(), configuration, _uuid(job_id, "job"))
 
 
-@app.get("/jobs/<job_id>/why", responses=answers({200: "The reasons."}, 404))
+@app.get("/jobs/<job_id>/why", summary="Say why a job is not running", responses=answers({200: "The reasons."}, 404))
 def explain_job(job_id: Id) -> Why:
     return read.explain_job(session.connection(), configuration, _uuid(job_id, "job"))
 
 
-@app.post("/jobs/<job_id>/cancel", responses=answers({200: "Cancelled, now or before."}, 404, 409))
+@app.post(
+    "/jobs/<job_id>/cancel",
+    summary="Cancel a job that has not started",
+    responses=answers({200: "Cancelled, now or before."}, 404, 409),
+)
 def cancel_job(job_id: Id) -> JobView:
     connection, known = session.connection(), _uuid(job_id, "job")
     cancel.cancel_job(connection, known)
-    return read.find_job(connection, configuration, known)
+    view = read.find_job(connection, configuration, known)
+    if view.series_id is not None:
+        _wake(connection, due=False, later=True)  # the next occurrence
+    return view
 
 
-@app.post("/series/<series_id>/cancel", responses=answers({200: "Ended, now or before."}, 404))
+@app.post(
+    "/series/<series_id>/cancel",
+    summary="End a series of recurring jobs",
+    responses=answers({200: "Ended, now or before."}, 404),
+)
 def cancel_series(series_id: Id) -> CancelledSeries:
     known = _uuid(series_id, "series")
     ended = cancel.cancel_series(session.connection(), known)
@@ -171,39 +165,46 @@ def cancel_series(series_id: Id) -> CancelledSeries:
     return CancelledSeries(id=known, cancelled=ended, detail=detail)
 
 
-@app.post("/jobs/<job_id>/replay", responses=answers({200: "Pending again, now or before."}, 404, 409))
+@app.post(
+    "/jobs/<job_id>/replay",
+    summary="Bring a dead job back",
+    responses=answers({200: "Pending again, now or before."}, 404, 409),
+)
 def replay_job(job_id: Id) -> ReplayedJob:
     connection, known = session.connection(), _uuid(job_id, "job")
     replayed = replay.replay_job(connection, known)
     view = read.find_job(connection, configuration, known)
     if replayed:
-        _replayed(connection, 1)
+        _wake(connection, due=True)
     detail = (
         "replayed: pending again, with fresh attempts" if replayed else "had been replayed before: nothing was changed"
     )
     return ReplayedJob(**dict(view), replayed=replayed, detail=detail)
 
 
-@app.post("/dead-letters/replay", responses=answers({200: "Pending again."}, 400, 413, 415, 422))
+@app.post(
+    "/dead-letters/replay",
+    summary="Bring the oldest dead jobs back",
+    responses=answers({200: "Pending again."}, 400, 413, 415, 422),
+)
 def replay_dead_letters(wanted: DeadLetters) -> ReplayedDead:
     connection = session.connection()
     ids = replay.replay_dead(connection, wanted.type, wanted.limit)
     if ids:
-        _replayed(connection, len(ids))
+        _wake(connection, due=True)
     return ReplayedDead(replayed=len(ids), ids=ids, more=read.any_dead(connection, wanted.type))
 
 
-def _replayed(connection: Connection, jobs: int) -> None:
-    metrics.add_metric("JobsReplayed", MetricUnit.Count, jobs)
-    _wake(connection, due=True)
-
-
-@app.get("/stats", responses=answers({200: "Counts, ages, workers, the scheduler's pulse."}))
+@app.get(
+    "/stats",
+    summary="Show the system at a glance",
+    responses=answers({200: "Counts, ages, workers, the scheduler's pulse."}),
+)
 def take_stock() -> Stats:
     return read.take_stock(session.connection(), configuration)
 
 
-@app.get("/health", responses=answers({200: "Well."}))
+@app.get("/health", summary="Say whether the database answers and is migrated", responses=answers({200: "Well."}))
 def check_health() -> Health:
     migrate.check(session.connection())
     return Health()
@@ -223,12 +224,14 @@ def show_docs() -> Response[Any]:
     return Response(200, "text/html; charset=utf-8", openapi.page(app))
 
 
-@app.exception_handler(Exception)
 def refuse(error: Exception) -> Response[str]:
-    """Every error, ours, Powertools' or PostgreSQL's: one handler, since a look-up by class would prefer this one anyhow."""
+    """Every error, ours, Powertools' or PostgreSQL's. One handler: Powertools looks one up by class, up to Exception."""
     if isinstance(error, NotFound | NotFoundError):
         error = _wrong_method() or error
     return problem(error, logger)
+
+
+app.exception_handler(Exception)(refuse)
 
 
 def _wrong_method() -> MethodNotAllowed | None:
@@ -237,16 +240,15 @@ def _wrong_method() -> MethodNotAllowed | None:
 
 
 def _uuid(text: str, what: str) -> UUID:
-    try:
+    if ID_FORM.fullmatch(text):
         return UUID(text)
-    except ValueError:
-        raise NotFound(f"no {what} has the id {text}") from None
+    raise NotFound(f"no {what} has the id {text}")
 
 
-def _wake(connection: Connection, *, due: bool, ready_at: datetime | None = None) -> None:
+def _wake(connection: Connection, *, due: bool, later: bool = False) -> None:
     """The jobs are stored: if nobody can be woken, the next tick finds them."""
     try:
-        wake.after_submit(connection, configuration, due, ready_at)
+        wake.wake(connection, configuration, due=due, later=later)
     except Exception:
         logger.warning("not woken", exc_info=True)
 
@@ -258,6 +260,3 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         return app.resolve(admit(event, BODY_BYTES_MAX), context)
     except Exception as error:
         return as_answer(problem(error, logger))
-    finally:
-        if metrics.metric_set:
-            metrics.flush_metrics()

@@ -1,22 +1,32 @@
-"""Brings the schema up to date: once a deployment, safe to run twice and in parallel."""
+"""Brings the schema up to date: a step of each deployment, safe to run twice and in parallel, and by hand."""
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
 from dilamme import settings
+from dilamme.aws import custom_resource
 from dilamme.aws.telemetry import set_up
-from dilamme.store.connection import connect
-from dilamme.usecases.migrate import migrate
-from dilamme.usecases.session import database_url
+from dilamme.usecases.deploy import deploy
+from dilamme.usecases.session import open_connection
 
 logger, _ = set_up("migrate")
 
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Applies what is missing; {applied, version, roles}."""
-    with closing(connect(database_url())) as connection:
-        migrated = migrate(connection, settings.load())
+    """Applies what is missing; {applied, version, roles}, or what CloudFormation was answered."""
+    if custom_resource.is_request(event):
+        return custom_resource.handle(event, lambda: _deploy(event["ResourceProperties"]))
+    return _deploy({})
+
+
+def _deploy(properties: Mapping[str, str]) -> dict[str, Any]:
+    # The settings are read here and not at import: CloudFormation must hear of a wrong one.
+    configuration = settings.load()
+    api_concurrency = properties.get("ApiConcurrency")
+    with closing(open_connection()) as connection:
+        migrated = deploy(connection, configuration, int(api_concurrency) if api_concurrency else None)
     logger.info("migrated", extra=asdict(migrated))
     return asdict(migrated)

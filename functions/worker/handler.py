@@ -2,18 +2,17 @@
 
 import importlib
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from aws_lambda_powertools.metrics import MetricUnit
-
 from dilamme import settings
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.job import Claim
-from dilamme.domain.outcome import Outcome
+from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
 from dilamme.domain.pace import Pace
 from dilamme.domain.registry import registry
 from dilamme.store.types import upsert_types
@@ -38,6 +37,7 @@ def load_jobs(folder: Path) -> None:
 load_jobs(JOBS)
 registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
 _published = False
+_METRIC_OF = {Complete: "JobsCompleted", RetryLater: "JobsRetried", Bury: "JobsDied", HandBack: "JobsHandedBack"}
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -75,9 +75,15 @@ def _parse(event: dict[str, Any]) -> WorkerEvent:
 
 
 def observe(settled: Sequence[tuple[Claim, Outcome]]) -> None:
-    """Counts how jobs ended, and how long they had waited, by their original priority."""
-    for claim, outcome in settled:
-        metrics.add_metric(type(outcome).__name__, MetricUnit.Count, 1)
-        wait = (claim.started_at - claim.ready_at).total_seconds() * 1000
-        metrics.add_metric(f"WaitP{claim.priority}", MetricUnit.Milliseconds, wait)
-    metrics.flush_metrics()
+    """Counts how jobs ended, and how long those that ran had waited, by their original priority."""
+    for name, count in Counter(_METRIC_OF[type(outcome)] for _, outcome in settled).items():
+        metrics.add(name, count)
+    started = [claim for claim, outcome in settled if not isinstance(outcome, HandBack)]
+    if started:
+        metrics.add("JobsStarted", len(started))
+    for claim in started:
+        metrics.add(f"WaitP{claim.priority}", (claim.started_at - claim.ready_at).total_seconds() * 1000)
+    if unknown := sum(isinstance(outcome, HandBack) and outcome.unknown for _, outcome in settled):
+        metrics.add("JobsOfUnknownType", unknown)
+    # At once: a worker that is killed, or ends its process because a handler overran, would take them with it.
+    metrics.flush()

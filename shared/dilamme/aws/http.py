@@ -12,6 +12,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
+from dilamme.domain import strict_json
 from dilamme.domain.errors import DatabaseUnavailable, DilammeError, Fault, InvalidInput, NotFound, TooLarge
 from dilamme.domain.strict_json import Malformed
 from dilamme.domain.submission import invalid_input
@@ -22,6 +23,15 @@ JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 FAULTS_MAX = 100
 _RETRY_AFTER_SECONDS = "2"
+_PROBLEMS = {
+    400: "The body is not JSON.",
+    404: "No such job or series.",
+    409: "The present state forbids it, or the idempotency key stands for another request.",
+    413: "The body or a payload is too large.",
+    415: "The body is not declared to be JSON.",
+    422: "A value is wrong; `errors` has a pointer to each.",
+    503: "The database does not answer, or is not migrated.",
+}
 
 
 class UnsupportedMediaType(DilammeError):
@@ -100,6 +110,29 @@ def _too_large(limit: int) -> TooLarge:
     return TooLarge(Fault("", f"the body may have {limit:,} bytes at most"))
 
 
+def answers(success: dict[int, str], *problems: int) -> dict[int, Any]:
+    """For the OpenAPI document: what a route answers when it succeeds, and which problems it knows."""
+    return {status: {"description": text} for status, text in success.items()} | {
+        status: {"description": _PROBLEMS[status], "content": {PROBLEM_JSON: {"model": Problem}}}
+        for status in (*problems, 503)
+    }
+
+
+def read_object(body: str) -> dict[str, Any]:
+    """The JSON object in a body.
+
+    Here and not by the models: Powertools takes the first element of an array for the object that was meant.
+
+    Raises:
+        Malformed: it is not JSON.
+        InvalidInput: it is something else, or nothing.
+    """
+    value = strict_json.loads(body) if body.strip() else None
+    if not isinstance(value, dict):
+        raise InvalidInput(Fault("", "must be a JSON object"))
+    return value
+
+
 def problem(error: Exception, logger: Logger) -> Response[str]:
     """The answer to an error; one that nobody foresaw is logged, and says nothing of itself."""
     known = _known(error)
@@ -136,9 +169,11 @@ def _detail(error: DilammeError) -> str:
         return "the database does not answer: try again"  # its own words name hosts and users
     if error.status == 500:
         return "an unexpected error; it has been logged"
-    if isinstance(error, InvalidInput) and len(error.faults) != 1:
+    if not isinstance(error, InvalidInput):
+        return str(error)
+    if len(error.faults) > 1:
         return f"{len(error.faults):,} faults: see errors"
-    return str(error)
+    return "; ".join(f"{fault.pointer or 'the body'}: {fault.detail}" for fault in error.faults)
 
 
 def _faults(error: DilammeError) -> list[FaultView]:
@@ -153,9 +188,11 @@ def _headers(error: DilammeError) -> dict[str, str | list[str]]:
 
 
 def _log(error: Exception, known: DilammeError, logger: Logger) -> None:
-    """The frames without their arguments, the message without PostgreSQL's details: either may hold a payload."""
-    frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
-    what = {"error": type(error).__name__, "error_message": primary_message(error), "frames": frames}
-    if isinstance(error, DilammeError):
-        what.pop("frames")  # raised on purpose: it says all
-    logger.error(known.title, extra=what)
+    """The frames alone, and the message without PostgreSQL's details: either may hold a payload."""
+    frames = traceback.extract_tb(error.__traceback__)
+    told = {
+        "error": type(error).__name__,
+        "error_message": primary_message(error),
+        "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }
+    logger.error(known.title, extra=told)

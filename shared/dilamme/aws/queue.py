@@ -1,6 +1,7 @@
 """The dead-letter queue."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+
+logger = logging.getLogger("dilamme.queue")
 
 BATCH_MESSAGES_MAX = 10  # SendMessageBatch takes no more
 
@@ -45,4 +48,19 @@ def send(queue_url: str, messages: Sequence[tuple[UUID, Mapping[str, Any]]]) -> 
         answer = _client().send_message_batch(QueueUrl=queue_url, Entries=entries)
     except (BotoCoreError, ClientError) as error:
         raise SendFailed(f"the dead-letter queue did not take the messages: {error}") from error
-    return [messages[int(taken["Id"])][0] for taken in answer.get("Successful", [])]
+    taken = [messages[int(entry["Id"])] for entry in answer.get("Successful", [])]
+    for _, message in taken:
+        _tell(message)
+    return [letter_id for letter_id, _ in taken]
+
+
+def _tell(message: Mapping[str, Any]) -> None:
+    """A line a dead letter, of which the dashboard makes "dead, by type": whatever killed the job, its letter comes by here."""
+    error = message["error"]
+    told = {
+        "job_id": message["jobId"],
+        "job_type": message["type"],
+        "attempts": message["attempts"],
+        "reason": error["reason"],
+    }
+    logger.error("job dead", extra=told)

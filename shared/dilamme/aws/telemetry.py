@@ -5,23 +5,76 @@ import os
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+from aws_lambda_powertools.metrics import MetricUnit
 
 NAMESPACE = "Dilamme"
 
+# Every metric of ours, by the service that emits it. A name that is not here cannot be emitted, since each is paid for
+# by the month, and the dashboard and the alarms can be held against it.
+COUNT, MILLISECONDS, SECONDS = MetricUnit.Count, MetricUnit.Milliseconds, MetricUnit.Seconds
+METRICS = {
+    "api": {"JobsSubmitted": COUNT, "JobsReplayed": COUNT},
+    "scheduler": {
+        "Ticks": COUNT,
+        "TickLag": MILLISECONDS,
+        "TicksMissed": COUNT,
+        "WorkersInvoked": COUNT,
+        "InvokesRefused": COUNT,
+        "DeadJobs": COUNT,
+        "ReadyJobsP1": COUNT,
+        "ReadyJobsP2": COUNT,
+        "ReadyJobsP3": COUNT,
+        "OldestReadyAge": SECONDS,
+        "RunningJobs": COUNT,
+        "SlotsInvited": COUNT,
+        "SlotsStarted": COUNT,
+        "Connections": COUNT,
+        "OldestSnapshotAge": SECONDS,
+        "OldestDeadLetterAge": SECONDS,
+    },
+    "worker": {
+        "JobsStarted": COUNT,
+        "JobsCompleted": COUNT,
+        "JobsRetried": COUNT,
+        "JobsDied": COUNT,
+        "JobsHandedBack": COUNT,
+        "JobsOfUnknownType": COUNT,
+        "WaitP1": MILLISECONDS,
+        "WaitP2": MILLISECONDS,
+        "WaitP3": MILLISECONDS,
+    },
+}
 
-def set_up(service: str) -> tuple[Logger, Metrics]:
-    """The function's logger and metrics; the package's own loggers write through the same formatter.
 
-    Metrics have one dimension beside the service, the stack: a dimension from user input would be a bill without end.
+class Meter(Metrics):
+    """Collects a service's metrics, each of which `METRICS` must know; `flush` writes them out.
+
+    They have one dimension beside the service, the stack: a dimension from user input would be a bill without end.
     """
+
+    def __init__(self, service: str) -> None:
+        super().__init__(namespace=NAMESPACE, service=service)
+        self._units = METRICS.get(service, {})
+        self.set_default_dimensions(stack=os.environ.get("DILAMME_STACK") or "local")
+
+    def add(self, name: str, value: float) -> None:
+        """Adds a value; `KeyError` if `METRICS` does not know the name."""
+        self.add_metric(name, self._units[name], value)
+
+    def flush(self) -> None:
+        """Writes what was added since the last time, if anything was."""
+        if self.metric_set:
+            self.flush_metrics()
+
+
+def set_up(service: str) -> tuple[Logger, Meter]:
+    """The function's logger and meter; the package's own loggers write through the same formatter."""
     logger = Logger(service=service, use_rfc3339=True, utc=True)
     package = logging.getLogger("dilamme")
     package.handlers = [_handler(service)]
     package.setLevel(logger.log_level)
     package.propagate = False
-    metrics = Metrics(namespace=NAMESPACE, service=service)
-    metrics.set_default_dimensions(environment=os.environ.get("DILAMME_STACK", "local"))
-    return logger, metrics
+    return logger, Meter(service)
 
 
 def _handler(service: str) -> logging.Handler:

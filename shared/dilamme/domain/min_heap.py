@@ -2,28 +2,214 @@
 
 A tick rebuilds it from the heads of the lanes and takes the most urgent; now and then something is pushed in between.
 Both are quick in pure Python because the work is split the way a *sequence heap* splits it (Sanders, "Fast priority
-queues for cached memory", 2000):
+queues for cached memory", 2000): what comes in bulk is sorted by C, since a sorted list is a valid heap, and only
+what trickles in is sifted by us.
 
-* `_run`, in descending order, sorted by C: a sorted list is a valid heap, and its least element is at the end,
-  where taking it costs nothing. A rebuild and a burst of pushes go there, in one sort.
-* `_heap`, a binary heap with sifts of our own, takes what trickles in, and stays a small share of the run: a push
-  between two pops moves a handful of keys, where re-sorting would touch them all.
-* `_fresh`, what was pushed since anyone looked. Only a look says which of the two ways is cheaper.
-
-Bare numbers move in all three; `_entries` knows what each stands for. Moving one number is half the work of moving
-(key, item) in two lists, and a number compares in one step where a tuple compares level by level. The rival, a
-textbook heap of tuples, is measured beside this one in ``benchmarks/heap_vs_wheel.py``.
+The rivals, a textbook heap of tuples and `heapq`, are measured beside this one in ``benchmarks/heap_vs_wheel.py``.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, cast
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# The heap's share of the run before it is folded in. A fold costs a merge of the run, in C; a larger heap costs deeper
-# sifts, in Python. Between an eighth and a hundredth the sum is flat.
+# The sifted part's share of the sorted part before it is folded in. A fold costs a merge, in C; a larger heap costs
+# deeper sifts, in Python. Between an eighth and a hundredth the sum is flat.
 _SHARE = 16
 _SHARE_MIN = 32
+
+
+def _as_they_came(_: object) -> int:
+    return 0
+
+
+class MinHeap(Generic[T]):
+    """Items in ascending order of ``key(item)``; of equal keys, of ``tie(item)``; of equal ties, of arrival.
+
+    ``key`` gives a number: an int, or a float that is exact (the shorter it is, the faster). ``tie`` gives anything
+    that compares, and is called only where keys are equal. Both must give the same for as long as the heap holds
+    the item; when they change with time, as ageing does, `rebuild` asks anew. An item may be held twice.
+
+    A push costs O(1), what comes out O(log n), amortised; a rebuild costs one sort, and taking what it brought
+    costs nothing. Beyond the items it weighs 8 bytes for each that came by a rebuild, about 62 for each pushed.
+    """
+
+    __slots__ = ("_bulk", "_bulk_key", "_key", "_pushed", "_tie")
+
+    def __init__(self, key: Callable[[T], float], tie: Callable[[T], Any] = _as_they_came) -> None:
+        self._key = key
+        self._tie = tie
+        self._bulk: list[T] = []  # what a rebuild brought, the most urgent last, where taking it costs nothing
+        self._bulk_key: float | None = None  # of its last item, once asked for
+        self._pushed = _Pushed(tie)
+
+    def __len__(self) -> int:
+        return len(self._bulk) + len(self._pushed)
+
+    def push(self, item: T) -> None:
+        self._pushed.add(self._key(item), item)
+
+    def rebuild(self, items: Iterable[T]) -> None:
+        """Replaces what the heap holds by ``items``, with fresh keys."""
+        bulk = list(items)
+        keys = list(map(self._key, bulk))
+        if len(set(keys)) < len(keys):
+            bulk.sort(key=self._tie)
+            keys = list(map(self._key, bulk))
+        bulk.sort(key=partial(next, iter(keys)))  # asks for the keys in the list's order, and we have them
+        bulk.reverse()
+        self._bulk, self._bulk_key, self._pushed = bulk, None, _Pushed(self._tie)
+
+    def peek(self) -> T:
+        """The most urgent item, which stays. IndexError if there is none."""
+        if not self:
+            raise IndexError("peek into an empty MinHeap")
+        return self._bulk[-1] if self._bulk_leads() else self._pushed.first()
+
+    def pop(self) -> T:
+        """Takes the most urgent item. IndexError if there is none."""
+        if self._pushed.entries and not self._bulk_leads():
+            return self._pushed.take()
+        if not self._bulk:
+            raise IndexError("pop from an empty MinHeap")
+        self._bulk_key = None
+        return self._bulk.pop()
+
+    def pop_many(self, count: int) -> list[T]:
+        """Takes the ``count`` most urgent items, or all if there are fewer, in order."""
+        if self._pushed.entries:
+            return [self.pop() for _ in range(min(count, len(self)))]
+        cut = max(0, len(self._bulk) - count)
+        taken = self._bulk[cut:]
+        del self._bulk[cut:]
+        taken.reverse()
+        return taken
+
+    def _bulk_leads(self) -> bool:
+        """Is the bulk's next before all that was pushed?"""
+        if not (self._bulk and self._pushed.entries):
+            return bool(self._bulk)
+        if self._bulk_key is None:
+            self._bulk_key = self._key(self._bulk[-1])
+        key = self._pushed.least()
+        return self._bulk_key < key or (
+            self._bulk_key == key and not self._tie(self._pushed.first()) < self._tie(self._bulk[-1])
+        )
+
+
+class _Pushed(Generic[T]):
+    """What was pushed since the rebuild.
+
+    Only keys move here, and `entries` knows what each stands for: moving one number is half the work of moving a key
+    and an item in two lists, and it compares in one step where a tuple compares level by level.
+    """
+
+    __slots__ = ("_fresh", "_heap", "_run", "_tie", "_tied", "entries")
+
+    def __init__(self, tie: Callable[[T], Any]) -> None:
+        self.entries: dict[float, T | _Ties[T]] = {}
+        self._fresh: list[float] = []  # not yet looked at: only a look says which of the next two is cheaper
+        self._run: list[float] = []  # descending, sorted by C
+        self._heap: list[float] = []  # a binary heap
+        self._tie = tie
+        self._tied = 0  # items beyond one per key
+
+    def __len__(self) -> int:
+        return len(self.entries) + self._tied
+
+    def add(self, key: float, item: T) -> None:
+        if key in self.entries:
+            self._join(key, item)
+        else:
+            self.entries[key] = item
+            self._fresh.append(key)
+
+    def least(self) -> float:
+        """The least key; there is one."""
+        if self._fresh:
+            self._settle()
+        run, heap = self._run, self._heap
+        return heap[0] if heap and not (run and run[-1] < heap[0]) else run[-1]
+
+    def first(self) -> T:
+        entry = self.entries[self.least()]
+        return entry.first() if isinstance(entry, _Ties) else entry
+
+    def take(self) -> T:
+        key = self.least()
+        if self._heap and self._heap[0] == key:
+            self._sift_out()
+        else:
+            self._run.pop()
+        entry = self.entries.pop(key)
+        return self._take_tie(key, entry) if isinstance(entry, _Ties) else entry
+
+    def _join(self, key: float, item: T) -> None:
+        entry = self.entries[key]
+        if not isinstance(entry, _Ties):
+            entry = self.entries[key] = _Ties(entry, self._tie)
+        entry.add(item)
+        self._tied += 1
+
+    def _take_tie(self, key: float, ties: "_Ties[T]") -> T:
+        item = ties.take()
+        self.entries[key] = ties if len(ties) > 1 else ties.take()
+        self._run.append(key)  # it was the least of all, and still is
+        self._tied -= 1
+        return item
+
+    def _settle(self) -> None:
+        """Finds the fresh keys their place."""
+        if len(self._fresh) + len(self._heap) > max(_SHARE_MIN, len(self._run) // _SHARE):
+            self._fold()
+        else:
+            for key in self._fresh:
+                self._sift_in(key)
+        self._fresh.clear()
+
+    def _fold(self) -> None:
+        """Sorts everything into the run. Timsort finds the old run in order and merges: O(n) beside what is new."""
+        self._run += self._heap
+        self._run += self._fresh
+        self._run.sort(reverse=True)
+        self._heap.clear()
+
+    def _sift_in(self, key: float) -> None:
+        self._heap.append(key)
+        self._rise(len(self._heap) - 1, key)
+
+    def _sift_out(self) -> None:
+        """Removes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.
+
+        The textbook compares the last key on every level of its way down; it came from a leaf, and nearly always
+        returns to one.
+        """
+        heap = self._heap
+        key = heap.pop()
+        last = len(heap) - 1
+        hole, child = 0, 1
+        while child < last:
+            if heap[child + 1] < heap[child]:
+                child += 1
+            heap[hole] = heap[child]
+            hole, child = child, 2 * child + 1
+        if child == last:
+            heap[hole] = heap[last]
+            hole = last
+        if heap:
+            self._rise(hole, key)
+
+    def _rise(self, hole: int, key: float) -> None:
+        """Larger parents move down into the hole until ``key`` fits."""
+        heap = self._heap
+        while hole:
+            parent = (hole - 1) >> 1
+            if heap[parent] < key:
+                break
+            heap[hole] = heap[parent]
+            hole = parent
+        heap[hole] = key
 
 
 class _Ties(Generic[T]):
@@ -71,170 +257,3 @@ class _Ties(Generic[T]):
             else:
                 high = middle
         return low
-
-
-def _as_they_came(_: object) -> int:
-    return 0
-
-
-class MinHeap(Generic[T]):
-    """Items in ascending order of ``key(item)``; of equal keys, of ``tie(item)``; of equal ties, of arrival.
-
-    ``key`` gives a number (an int, or a float that is exact) and is called once per item, when it comes: an item
-    whose key has changed with time, as ageing does, is given its new one by `rebuild`. ``tie`` gives anything that
-    compares, and is called only where keys are equal. An item may be held twice.
-
-    A push costs O(1), what comes out O(log n), amortised; `rebuild` and `pop_many` cost one sort. At 10,000 items
-    it weighs about 62 bytes per item beyond the item.
-    """
-
-    __slots__ = ("_entries", "_fresh", "_heap", "_key", "_run", "_tie", "_tied")
-
-    def __init__(self, key: Callable[[T], float], tie: Callable[[T], Any] = _as_they_came) -> None:
-        self._key = key
-        self._tie = tie
-        self._clear()
-
-    def _clear(self) -> None:
-        self._entries: dict[float, T | _Ties[T]] = {}
-        self._run: list[float] = []
-        self._heap: list[float] = []
-        self._fresh: list[float] = []
-        self._tied = 0  # items beyond one per key
-
-    def __len__(self) -> int:
-        return len(self._entries) + self._tied
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
-
-    def push(self, item: T) -> None:
-        key = self._key(item)
-        if key in self._entries:
-            self._join(key, item)
-        else:
-            self._entries[key] = item
-            self._fresh.append(key)
-
-    def rebuild(self, items: Iterable[T]) -> None:
-        """Replaces what the heap holds by ``items``, with fresh keys."""
-        items = list(items)
-        keys = list(map(self._key, items))
-        self._clear()
-        self._entries.update(zip(keys, items, strict=True))
-        self._fresh = keys
-        if len(self._entries) < len(keys):
-            self._rebuild_with_ties(keys, items)
-
-    def _rebuild_with_ties(self, keys: list[float], items: list[T]) -> None:
-        self._clear()
-        for key, item in zip(keys, items, strict=True):
-            if key in self._entries:
-                self._join(key, item)
-            else:
-                self._entries[key] = item
-                self._fresh.append(key)
-
-    def peek(self) -> T:
-        """The most urgent item, which stays. IndexError if there is none."""
-        if not self._entries:
-            raise IndexError("peek into an empty MinHeap")
-        self._settle()
-        entry = self._entries[min(self._run[-1:] + self._heap[:1])]
-        return entry.first() if isinstance(entry, _Ties) else entry
-
-    def pop(self) -> T:
-        """Takes the most urgent item. IndexError if there is none."""
-        if self._fresh:
-            self._settle()
-        run, heap = self._run, self._heap
-        if heap and not (run and run[-1] < heap[0]):
-            key = self._sift_out()
-        elif run:
-            key = run.pop()
-        else:
-            raise IndexError("pop from an empty MinHeap")
-        entry = self._entries.pop(key)
-        return self._take_tie(key, entry) if isinstance(entry, _Ties) else entry
-
-    def pop_many(self, count: int) -> list[T]:
-        """Takes the ``count`` most urgent items, or all if there are fewer, in order."""
-        self._fold()
-        if self._tied:
-            return [self.pop() for _ in range(min(count, len(self)))]
-        cut = max(0, len(self._run) - count)
-        keys = self._run[cut:]
-        del self._run[cut:]
-        keys.reverse()
-        return cast("list[T]", list(map(self._entries.pop, keys)))
-
-    def _join(self, key: float, item: T) -> None:
-        entry = self._entries[key]
-        if not isinstance(entry, _Ties):
-            entry = self._entries[key] = _Ties(entry, self._tie)
-        entry.add(item)
-        self._tied += 1
-
-    def _take_tie(self, key: float, ties: _Ties[T]) -> T:
-        item = ties.take()
-        self._entries[key] = ties if len(ties) > 1 else ties.take()
-        self._run.append(key)  # it was the least of all, and still is
-        self._tied -= 1
-        return item
-
-    def _settle(self) -> None:
-        """Finds the fresh keys their place."""
-        if len(self._fresh) + len(self._heap) > max(_SHARE_MIN, len(self._run) // _SHARE):
-            self._fold()
-        else:
-            for key in self._fresh:
-                self._sift_in(key)
-            self._fresh.clear()
-
-    def _fold(self) -> None:
-        """Sorts everything into the run. Timsort finds the old run in order and merges: O(n) beside what is new."""
-        if self._heap or self._fresh:
-            self._run += self._heap
-            self._run += self._fresh
-            self._run.sort(reverse=True)
-            self._heap.clear()
-            self._fresh.clear()
-
-    def _sift_in(self, key: float) -> None:
-        self._heap.append(key)
-        self._rise(len(self._heap) - 1, key)
-
-    def _sift_out(self) -> float:
-        """Takes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.
-
-        The textbook compares the last key on every level of its way down; it came from a leaf, and nearly always
-        returns to one.
-        """
-        heap = self._heap
-        key = heap.pop()
-        if not heap:
-            return key
-        root = heap[0]
-        last = len(heap) - 1
-        hole, child = 0, 1
-        while child < last:
-            if heap[child + 1] < heap[child]:
-                child += 1
-            heap[hole] = heap[child]
-            hole, child = child, 2 * child + 1
-        if child == last:
-            heap[hole] = heap[last]
-            hole = last
-        self._rise(hole, key)
-        return root
-
-    def _rise(self, hole: int, key: float) -> None:
-        """Larger parents move down into the hole until ``key`` fits."""
-        heap = self._heap
-        while hole:
-            parent = (hole - 1) >> 1
-            if heap[parent] < key:
-                break
-            heap[hole] = heap[parent]
-            hole = parent
-        heap[hole] = key

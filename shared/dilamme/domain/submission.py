@@ -37,7 +37,7 @@ IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
 # datetime.fromisoformat alone takes far more than RFC 3339 (weeks, no zone, no seconds).
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
 # UUID alone takes braces, urn:uuid:, hyphens anywhere or nowhere, even underscores.
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+ID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _SHOULD = re.compile(r"^\w+ should")  # pydantic's "Input should", "List should", …
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 _TOO_LARGE = "too_large"
@@ -147,7 +147,7 @@ def _refuse_moment(why: str) -> NoReturn:
 def _uuid(value: Any) -> UUID:
     if isinstance(value, UUID):
         return value
-    if isinstance(value, str) and _UUID.fullmatch(value):
+    if isinstance(value, str) and ID_FORM.fullmatch(value):
         return UUID(value)
     raise PydanticCustomError("uuid", "must be the id of a job, such as 01890a5d-ac96-774b-bcce-b302099a8057")
 
@@ -261,5 +261,6 @@ def detail(error: Mapping[str, Any]) -> str:
 
 def request_hash(submissions: Sequence[Submission]) -> bytes:
     """SHA-256 of what was asked for, as parsed: spelling, key order and defaults written out do not count."""
-    canonical = json.dumps([s.model_dump(mode="json") for s in submissions], sort_keys=True)
+    # Without warnings: pydantic serializes a PlainValidator's value twice, and wonders to find it text the second time.
+    canonical = json.dumps([s.model_dump(mode="json", warnings=False) for s in submissions], sort_keys=True)
     return hashlib.sha256(canonical.encode()).digest()

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from dilamme.domain.job import Status
 from dilamme.domain.priority import effective_priority
+from dilamme.domain.strict_json import loads_kept
 
 
 def rfc_3339(moment: datetime) -> str:
@@ -76,6 +77,12 @@ class JobView(JobSummary):
     result: Any = Field(description="What its handler returned; null unless completed.")
     dependency_ids: list[UUID]
     errors: list[ErrorView] = Field(description="Of past attempts, oldest first; a replay keeps them.")
+
+    @classmethod
+    def of(cls, row: dict[str, Any], ageing_seconds: float) -> Self:
+        """As for a summary; payload and result come as text."""
+        kept = {name: row[name] and loads_kept(row[name]) for name in ("payload", "result")}
+        return super().of({**row, **kept}, ageing_seconds)
 
 
 class ReplayedJob(JobView):

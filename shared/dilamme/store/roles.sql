@@ -16,6 +16,13 @@ ALTER ROLE dilamme_scheduler SET idle_in_transaction_session_timeout = '10s';
 ALTER ROLE dilamme_worker SET idle_in_transaction_session_timeout = '10s';
 ALTER ROLE dilamme_rescue SET idle_in_transaction_session_timeout = '10s';
 
+-- A frozen function keeps its connection until the platform ends it, which may be hours after an upgrade. The longest
+-- that a worker is silent, with a handler running, is the 15 minutes that Lambda allows.
+ALTER ROLE dilamme_api SET idle_session_timeout = '20min';
+ALTER ROLE dilamme_scheduler SET idle_session_timeout = '20min';
+ALTER ROLE dilamme_worker SET idle_session_timeout = '20min';
+ALTER ROLE dilamme_rescue SET idle_session_timeout = '20min';
+
 GRANT USAGE ON SCHEMA dilamme TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 REVOKE ALL ON ALL TABLES IN SCHEMA dilamme FROM dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 
@@ -37,3 +44,20 @@ GRANT INSERT, UPDATE ON dilamme.job_types TO dilamme_worker;
 GRANT INSERT, DELETE ON dilamme.worker_slots TO dilamme_scheduler;
 GRANT UPDATE, DELETE ON dilamme.outbox TO dilamme_scheduler;
 GRANT DELETE ON dilamme.jobs, dilamme.job_dependencies, dilamme.idempotency_keys, dilamme.series TO dilamme_scheduler;
+
+-- On RDS the functions log in with a token of IAM's. Only its superuser may say so, and where another role migrates,
+-- the functions log in with a secret.
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'rds_iam') AND pg_has_role('rds_superuser', 'MEMBER') THEN
+        GRANT rds_iam TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+    END IF;
+END $$;
+
+-- To see how old the oldest snapshot is, whoever holds it. Not everyone may grant it; the gauge is silent then.
+DO $$
+BEGIN
+    GRANT pg_read_all_stats TO dilamme_scheduler;
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE NOTICE 'dilamme_scheduler may not see the snapshots of other roles';
+END $$;

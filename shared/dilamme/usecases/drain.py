@@ -313,13 +313,14 @@ class _Controller:
         self._observe([done for done in self.unsettled if done[0].claim.id in settlement.done])
         self.unsettled = left
         for done in left:
-            self._settle_alone(done)
+            if not self._settle_alone(done):
+                break  # one wait a round: a caller's transaction may hold hundreds
 
-    def _settle_alone(self, done: Done) -> None:
+    def _settle_alone(self, done: Done) -> bool:
         try:
             settlement = settle(self.connection, _settled([done]), wait=True)
         except psycopg.errors.LockNotAvailable:
-            return  # a caller's transaction holds the row; it stays among the unsettled
+            return False  # a caller's transaction holds the row; it stays among the unsettled
         self.unsettled.remove(done)
         if settlement.later:
             wake.wake_leader(self.connection, self.worker.settings)
@@ -327,6 +328,7 @@ class _Controller:
             self._observe([done])
         else:
             logger.warning("claim is no longer ours, result dropped", extra={"job_id": str(done[0].claim.id)})
+        return True
 
     def _observe(self, done: Sequence[Done]) -> None:
         self.drained.settled += len(done)

@@ -10,26 +10,32 @@ from dilamme.domain.retry import Backoff
 from dilamme.settings import Settings
 from dilamme.store import lease, slots
 from dilamme.store import settle as store
-from dilamme.store.connection import Connection, repeat_on_conflict, transaction
+from dilamme.store.connection import Connection
 from dilamme.usecases import wake
-from dilamme.usecases.settle import Settled, Settlement, settle, settle_here
+from dilamme.usecases.settle import Settled, Settlement, settle
 
 EXPIRED_JOBS_MAX = 500
 
 
 def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> Settlement:
-    """Frees the slot and the jobs of the worker that had this token, and nothing else. Twice is the same as once."""
+    """Frees the slot and the jobs of the worker that had this token, and nothing else. Twice is the same as once.
+
+    Raises:
+        psycopg.errors.LockNotAvailable: a caller's transaction holds one of the jobs: the others are free, call again.
+    """
     settlement = _free_worker(connection, settings, worker)
     wake.wake(connection, settings, due=settlement.due, later=settlement.later)
     return settlement
 
 
-@repeat_on_conflict
 def _free_worker(connection: Connection, settings: Settings, worker: UUID) -> Settlement:
-    with transaction(connection):
-        slots.free(connection, [worker])
-        held = store.carried_by(connection, worker, defaults(settings))
-        return settle_here(connection, _lost(held), wait=True)
+    slots.free(connection, [worker])
+    lost = _lost(store.carried_by(connection, worker, defaults(settings)))
+    settlement = settle(connection, lost)
+    for one in lost:
+        if one[0].id not in settlement.done:
+            settlement.add(settle(connection, [one], wait=True))
+    return settlement
 
 
 def rescue_leader(connection: Connection, settings: Settings, owner: UUID) -> bool:

@@ -1,10 +1,9 @@
 """The one database connection of a function's process, checked at the start of each invocation."""
 
-import os
-
 import psycopg
 
-from dilamme.domain.errors import ConfigurationError
+from dilamme.aws import database
+from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases import migrate
 
@@ -19,7 +18,7 @@ def connection() -> Connection:
     before anything is written, is what keeps a write from being doubled later.
 
     Raises:
-        ConfigurationError: DATABASE_URL is not set.
+        ConfigurationError: nothing says where the database is.
         DatabaseUnavailable: PostgreSQL does not answer.
         SchemaError: the schema is not one that this code knows.
     """
@@ -37,20 +36,32 @@ def reconnect() -> Connection:
     global _connection
     if _connection is not None:
         _connection.close()
-    _connection = connect(database_url())
+    _connection = open_connection()
     return _connection
 
 
-def database_url() -> str:
-    """Where the database is.
+def open_connection() -> Connection:
+    """A new connection. A password that is refused may have been rotated: it is fetched once more.
 
     Raises:
-        ConfigurationError: DATABASE_URL is not set.
+        ConfigurationError, DatabaseUnavailable: as `connection`.
     """
     try:
-        return os.environ["DATABASE_URL"]
-    except KeyError:
-        raise ConfigurationError("DATABASE_URL is not set: give the PostgreSQL to use") from None
+        return connect(database_url())
+    except DatabaseUnavailable:
+        # Whatever the reason: libpq gives no SQLSTATE for a login that failed, and its text is in the server's language.
+        if not database.secret_has_changed():
+            raise
+        return connect(database_url())
+
+
+def database_url() -> str:
+    """Where the database is, and how to log in to it (`dilamme.aws.database.conninfo`).
+
+    Raises:
+        ConfigurationError: nothing says where the database is.
+    """
+    return database.conninfo()
 
 
 def _answers(connection: Connection) -> bool:

@@ -1,9 +1,12 @@
 """End claims: complete, retry, bury, hand back, and all that follows, in one transaction."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
+
+import psycopg
 
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
 from dilamme.store import outbox
@@ -13,6 +16,7 @@ from dilamme.store.finish import Ended, lock_series
 from dilamme.usecases import finish
 
 LOCK_WAIT_SECONDS = 0.2
+LOCK_WAIT_SECONDS_ALONE = 0.02  # the second try, of which there may be hundreds
 
 Kind = TypeVar("Kind", bound=Outcome)
 
@@ -39,20 +43,41 @@ class Settlement:
     due: bool = False
     later: bool = False
 
+    def add(self, other: "Settlement") -> None:
+        """Takes in what another transaction did."""
+        self.done |= other.done
+        self.due |= other.due
+        self.later |= other.later
 
-@repeat_on_conflict
+
 def settle(connection: Connection, settled: Sequence[Settled], *, wait: bool = False) -> Settlement:
     """Ends the claims that are still held by their fence, in a transaction of its own.
 
-    Without ``wait``, rows that somebody holds locked are passed over: the caller repeats what is not in ``done`` one
-    by one, with ``wait``; what is not done then belongs to somebody else, and its result is dropped.
+    Without ``wait``, claims are passed over if somebody holds them locked, or a child or series that their end must
+    change: the caller repeats what is not in ``done`` one by one, with ``wait``; what is not done then belongs to
+    somebody else, and its result is dropped.
 
     Raises:
-        psycopg.errors.LockNotAvailable: with ``wait``, the lock was not to be had in `LOCK_WAIT_SECONDS`: try later.
+        psycopg.errors.LockNotAvailable: with ``wait``, a lock was not to be had in `LOCK_WAIT_SECONDS`: try later.
     """
-    with transaction(connection):
+    try:
+        return _settle(connection, settled, LOCK_WAIT_SECONDS, wait=wait)
+    except psycopg.errors.LockNotAvailable:
         if wait:
-            limit_lock_wait(connection, LOCK_WAIT_SECONDS)
+            raise
+    # A caller's transaction holds a child or a series of one of them; the others need not wait for that.
+    settlement = Settlement()
+    for one in settled:
+        with suppress(psycopg.errors.LockNotAvailable):
+            settlement.add(_settle(connection, [one], LOCK_WAIT_SECONDS_ALONE, wait=False))
+    return settlement
+
+
+@repeat_on_conflict
+def _settle(connection: Connection, settled: Sequence[Settled], lock_wait_seconds: float, *, wait: bool) -> Settlement:
+    with transaction(connection):
+        # Below PostgreSQL's deadlock_timeout (1 s): of a worker and a caller who wait for each other, the worker yields.
+        limit_lock_wait(connection, lock_wait_seconds)
         return settle_here(connection, settled, wait=wait)
 
 

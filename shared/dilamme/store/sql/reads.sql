@@ -17,9 +17,10 @@ AND (%(priority)s::smallint IS NULL OR job.priority = %(priority)s)
 AND (%(series_id)s::uuid IS NULL OR job.series_id = %(series_id)s)
 
 -- name: find_job
+-- Payload and result as text, to be read by `loads_kept`.
 SELECT
 -- include: outline
-    , job.payload, job.result, job.errors,
+    , job.payload::text AS payload, job.result::text AS result, job.errors,
     ARRAY(SELECT parent_id FROM dilamme.job_dependencies WHERE child_id = job.id ORDER BY parent_id) AS dependency_ids
 FROM dilamme.jobs AS job
 -- include: with_its_type_and_series

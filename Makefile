@@ -1,0 +1,67 @@
+# The easy command is the right one: `make check test` is what CI runs.
+#
+# Everything runs from .venv, which the targets set up by themselves from requirements.lock (with hashes) and set up anew
+# when that file changes. Paths are relative, so that a checkout may live under a path with spaces.
+
+PYTHON ?= python3
+PORT ?= 3000
+DATA_DIR ?= .data
+ARGS ?=
+export PORT DATA_DIR
+
+BIN := .venv/bin
+READY := .venv/ready .venv/ready-worker
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format lock clean
+
+help: ## lists the targets
+	@echo 'make …'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+
+run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
+	@PYTHONPATH=shared exec $(BIN)/python -m local
+
+test: $(READY) ## runs the tests; ARGS='tests/unit -k heap' for some of them
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## lints, checks the format and the types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY) ## formats, and fixes what the linter can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+RUNTIME_BRINGS := boto3 botocore s3transfer jmespath python-dateutil six urllib3
+
+lock: ## resolves requirements.lock and the dependencies layer anew (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --extra functions --group local --group dev \
+		--generate-hashes --no-header --no-annotate --output-file requirements.lock
+	uv pip compile pyproject.toml --python-version 3.13 --python-platform linux --extra functions \
+		--constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
+		--no-header --no-annotate --output-file layers/dependencies/requirements.txt
+
+clean: ## removes the environment and the caches; the data in .data stays
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Prints nothing, or why this Python will not do; as an error of make's own it is one line.
+PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not here: install Python 3.11 or newer"; exit; }; \
+	$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; \
+	sys.version_info >= (3, 11) or sys.exit("Dilamme needs Python 3.11 or newer, and $(PYTHON) is " + v + ": try PYTHON=python3.13"); \
+	import importlib.util as u; \
+	u.find_spec("ensurepip") or sys.exit("$(PYTHON) has no venv with pip: on Debian, apt-get install python3-venv")' 2>&1)
+
+.venv/ready: requirements.lock
+	$(if $(PROBLEM),$(error $(PROBLEM)))
+	@echo 'Setting up .venv, once …'
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+# What the users' job handlers need; often nothing, of which pip would warn.
+.venv/ready-worker: functions/worker/requirements.txt .venv/ready
+	@! grep -q '^[^#]' $< || $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@

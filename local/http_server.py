@@ -1,0 +1,192 @@
+"""The HTTP server under the gateway and the Lambda service: the standard library's, made quick and stoppable.
+
+A thread per connection serves fifty clients with ease, and a framework would only stand between a handler of thirty lines
+and its socket. What is changed: no Nagle delay, head and body leave in one write, a backlog longer than five, no look-up
+of the machine's name, a stop that also ends the connections kept alive, chunked bodies, JSON for the server's own errors.
+"""
+
+import contextlib
+import json
+import logging
+import socket
+import socketserver
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from local.errors import StackError
+
+logger = logging.getLogger("local")
+
+
+class BodyTooLargeError(Exception):
+    """The request's body is over the limit."""
+
+
+class RequestMalformedError(Exception):
+    """The request's parts cannot be told from each other."""
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Binds at once, so that a port in use is known before anything is started; listens from `start` on.
+
+    Raises:
+        StackError: the port is in use or not ours to use.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, port: int, handler: type["Handler"]) -> None:
+        super().__init__(("127.0.0.1", port), handler, bind_and_activate=False)
+        self._port = port
+        self._open: set[socket.socket] = set()
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        with self._told_plainly():
+            self.server_bind()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def start(self) -> None:
+        with self._told_plainly():
+            self.server_activate()
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self.shutdown()
+        self.server_close()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):  # the client was faster
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (the base's signature)
+        if not isinstance(sys.exception(), ConnectionError):  # a client that left is its own affair
+            logger.exception("a request failed")  # noqa: LOG004 (called from one)
+
+    @contextlib.contextmanager
+    def _told_plainly(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.server_close()
+            raise StackError(f"port {self._port} cannot be used ({error.strerror}): choose another PORT") from None
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection. A subclass defines `handle_request`, for all methods."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # flushed once, when the answer is complete
+
+    def handle_request(self) -> None:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        """Any method goes to `handle_request`: which are allowed is not for this server to say."""
+        if name.startswith("do_"):
+            return self.handle_request
+        raise AttributeError(name)
+
+    def read_body(self, bytes_max: int) -> bytes:
+        """Raises: BodyTooLargeError, RequestMalformedError; the connection ends with the answer then."""
+        try:
+            self._refuse_defects()
+            return self._read_chunked(bytes_max) if self._is_chunked() else self._read_sized(bytes_max)
+        except (BodyTooLargeError, RequestMalformedError):
+            self.close_connection = True
+            raise
+
+    def answer(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Date", self.date_time_string())
+        bodiless = status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+        if not bodiless:
+            self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD" and not bodiless:
+            self.wfile.write(body)
+
+    def answer_json(self, status: int, content: object, headers: Iterable[tuple[str, str]] = ()) -> None:
+        self.answer(status, [("Content-Type", "application/json"), *headers], json.dumps(content).encode())
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """What the base class says of a request it cannot parse."""
+        self.close_connection = True
+        self.answer_json(code, {"message": message or HTTPStatus(code).phrase})
+
+    def handle_expect_100(self) -> bool:
+        super().handle_expect_100()
+        self.wfile.flush()
+        return True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base's name)
+        """Access logs would bury what matters on the console."""
+
+    def _refuse_defects(self) -> None:
+        """The parser takes a malformed header line for the end of the head, and goes on."""
+        if self.headers.defects:
+            raise RequestMalformedError
+
+    def _is_chunked(self) -> bool:
+        return self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked"
+
+    def _read_sized(self, bytes_max: int) -> bytes:
+        length = self.headers.get("Content-Length", "0").strip()
+        if not (length.isascii() and length.isdigit()):
+            raise RequestMalformedError
+        if int(length) > bytes_max:
+            self._skip(int(length))
+            raise BodyTooLargeError
+        return self._read_exactly(int(length))
+
+    def _read_chunked(self, bytes_max: int) -> bytes:
+        body = bytearray()
+        while size := self._read_chunk_size():
+            if len(body) + size > bytes_max:
+                raise BodyTooLargeError
+            body += self._read_exactly(size)
+            self.rfile.readline(3)
+        while self.rfile.readline(65537).strip():
+            pass  # trailers
+        return bytes(body)
+
+    def _read_chunk_size(self) -> int:
+        try:
+            size = int(self.rfile.readline(65537).split(b";")[0], 16)
+        except ValueError:
+            raise RequestMalformedError from None
+        if size < 0:
+            raise RequestMalformedError
+        return size
+
+    def _read_exactly(self, size: int) -> bytes:
+        data = self.rfile.read(size)
+        if len(data) < size:
+            raise ConnectionAbortedError
+        return data
+
+    def _skip(self, size: int) -> None:
+        """Reads on for a while: a client that is still sending would see a reset instead of the answer."""
+        left = min(size, 64 * 1024 * 1024)
+        while left > 0 and (data := self.rfile.read(min(left, 65536))):
+            left -= len(data)

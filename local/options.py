@@ -1,0 +1,85 @@
+"""What a stack can be told, and how `make run` tells it: environment variables."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from dilamme.domain.errors import ConfigurationError
+from dilamme.settings import Settings, read
+from local.errors import StackError
+
+CHECKOUT = Path(__file__).parent.parent
+
+# Fewer workers than in the cloud fit on one machine, and something to try out belongs to a first run.
+LOCAL_DEFAULTS = {"DILAMME_WORKER_SLOTS": "4", "DILAMME_DEMO_JOBS": "1"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """``port``: 0 is a free one. ``database_url``: a PostgreSQL of the user's, else the embedded one in ``data_dir``.
+
+    ``database_roles``: the functions log in to it under their own roles, without a password, as to the embedded one.
+    ``variables``: what the functions find in their environment, over this process's own. ``timeouts_seconds``: of functions, by name, in place of
+    the deployed. ``clock_seconds``: between two triggers of the scheduler; None: none but `Stack.clock.trigger`.
+    ``postgres_settings``: of the embedded PostgreSQL, over its own.
+    """
+
+    port: int = 3000
+    data_dir: Path = CHECKOUT / ".data"
+    database_url: str | None = None
+    database_roles: bool = False
+    functions_folder: Path = CHECKOUT / "functions"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    timeouts_seconds: Mapping[str, float] = field(default_factory=dict)
+    clock_seconds: float | None = 60
+    postgres_settings: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self) -> Settings:
+        """Raises: StackError: a setting of Dilamme's cannot work."""
+        try:
+            return read(self.function_variables())
+        except ConfigurationError as error:
+            raise StackError(str(error)) from None
+
+    def function_variables(self) -> dict[str, str]:
+        variables = {**os.environ, **self.variables}
+        return {**variables, **{name: variables.get(name) or value for name, value in LOCAL_DEFAULTS.items()}}
+
+
+def from_environment(environment: Mapping[str, str]) -> Options:
+    """The options of `make run`: PORT, DATA_DIR, DATABASE_URL; every other variable is the functions'.
+
+    Raises:
+        StackError: PORT is not one.
+    """
+    return Options(
+        port=_port(environment.get("PORT") or "3000"),
+        data_dir=Path(environment.get("DATA_DIR") or CHECKOUT / ".data").expanduser(),
+        database_url=environment.get("DATABASE_URL") or None,
+    )
+
+
+def check_database(url: str) -> None:
+    """Raises: StackError: it does not answer."""
+    try:
+        psycopg.connect(url, connect_timeout=5).close()
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[0]
+        raise StackError(f"the database of DATABASE_URL does not answer: {reason}") from None
+
+
+def as_role(url: str, role: str) -> str:
+    """The same database, entered under another role without a password."""
+    parameters = conninfo_to_dict(url, user=role)
+    parameters.pop("password", None)
+    return make_conninfo("", **parameters)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 65536):
+        raise StackError(f"PORT is {text!r}: a number from 0 to 65535 is needed")
+    return int(text)

@@ -1,0 +1,128 @@
+"""The execution environments of one function: reused warm, started when there are too few, bounded by concurrency."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from local.environment import Environment
+from local.functions import Function
+from local.invocation import StoppingError, ThrottledError
+
+# Imports are work for a processor: starting more processes at once than there are makes each of them late.
+STARTS = threading.Semaphore(os.cpu_count() or 2)
+
+
+class Pool:
+    """Lends environments, one invocation each.
+
+    Who finds none idle does not wait for a particular one to start: whichever comes first, a new one or one that is given
+    back, serves.
+    """
+
+    def __init__(self, function: Function, start: Callable[[], Environment]) -> None:
+        self._function = function
+        self._start = start
+        self._changed = threading.Condition()
+        self._idle: list[Environment] = []  # the last one used is taken first
+        self._busy: set[Environment] = set()
+        self._starting = 0
+        self._unready: set[Environment] = set()
+        self._waiting = 0
+        self._closed = False
+
+    def warm_up(self) -> None:
+        """Starts the spares, in the background."""
+        with self._changed:
+            self._start_missing()
+
+    @contextmanager
+    def lend(self) -> Iterator[Environment]:
+        """Yields an environment of the caller's own.
+
+        Raises:
+            ThrottledError: the reserved concurrency is in use.
+            StoppingError: `close` was called.
+        """
+        environment = self._take()
+        try:
+            yield environment
+        finally:
+            self._give_back(environment)
+
+    def trim(self) -> None:
+        """Kills idle environments beyond the spares, of a function that will not be asked again for long."""
+        with self._changed:
+            surplus, self._idle = self._idle[self._function.spares :], self._idle[: self._function.spares]
+        for environment in surplus:
+            environment.kill()
+
+    def close(self) -> None:
+        """Kills every environment, idle, busy or starting."""
+        with self._changed:
+            self._closed = True
+            doomed = [*self._idle, *self._busy, *self._unready]
+            self._idle.clear()
+            self._changed.notify_all()
+        for environment in doomed:
+            environment.kill()
+
+    def _take(self) -> Environment:
+        with self._changed:
+            reserved = self._function.reserved_concurrency
+            if reserved is not None and len(self._busy) + self._waiting >= reserved:
+                raise ThrottledError
+            self._waiting += 1
+            try:
+                environment = self._wait_for_idle()
+            finally:
+                self._waiting -= 1
+            self._busy.add(environment)
+            self._start_missing()
+            return environment
+
+    def _wait_for_idle(self) -> Environment:
+        while not self._closed:
+            while self._idle:
+                environment = self._idle.pop()
+                if environment.usable:
+                    return environment
+                environment.kill()
+            self._start_missing()
+            self._changed.wait()
+        raise StoppingError
+
+    def _give_back(self, environment: Environment) -> None:
+        with self._changed:
+            self._busy.discard(environment)
+            if environment.usable:
+                self._idle.append(environment)
+            self._start_missing()
+            self._changed.notify()
+
+    def _start_missing(self) -> None:
+        wanted = self._waiting + self._function.spares
+        while not self._closed and self._starting + len(self._idle) < wanted and self._room():
+            self._starting += 1
+            threading.Thread(target=self._start_one, daemon=True).start()
+
+    def _room(self) -> bool:
+        return len(self._idle) + len(self._busy) + self._starting < self._function.environments_max
+
+    def _start_one(self) -> None:
+        with STARTS:
+            if self._closed:
+                return
+            environment = self._start()
+            with self._changed:
+                self._unready.add(environment)
+            if not self._closed:
+                environment.wait_until_ready()
+        with self._changed:
+            self._starting -= 1
+            self._unready.discard(environment)
+            if not self._closed:
+                self._idle.append(environment)
+                self._changed.notify()
+                return
+        environment.kill()

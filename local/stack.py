@@ -1,0 +1,167 @@
+"""The whole of Dilamme on one machine, in one process beside those of PostgreSQL and of the functions.
+
+with Stack(Options(port=0, data_dir=folder)) as stack:
+    requests.post(f"{stack.url}/jobs", …)
+    stack.faults.arm(Fault("worker", Kind.LOSE))
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from local.aws import CREDENTIALS, Aws
+from local.clock import Clock
+from local.dispatcher import Dispatcher
+from local.errors import StackError
+from local.events import Events
+from local.faults import Faults
+from local.functions import ROLES, Function, deployed
+from local.gateway import Gateway
+from local.invocation import Invocation
+from local.lambda_service import LambdaService
+from local.options import Options, as_role, check_database
+from local.postgres import Postgres
+
+DATABASE = "dilamme"
+LOG_BYTES_MAX = 10 * 1024 * 1024
+
+
+class Stack:
+    """Starts everything in order, and stops what it started, in the reverse order, however far it came.
+
+    Attributes, from `start` on: ``url`` of the gateway, ``lambda_url``, ``queue_url``, ``database_url`` (of the superuser,
+    or the user's own); ``faults``, ``dispatcher`` and ``clock`` for tests; ``postgres``, None with the user's database.
+
+    Raises:
+        StackError: from `start`; one line that says what to change. Nothing is left running then.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.faults = Faults()
+        self.postgres: Postgres | None = None
+        self.url = self.lambda_url = self.queue_url = self.database_url = ""
+        self._stopping = contextlib.ExitStack()
+
+    def start(self) -> Self:
+        try:
+            self._start()
+        except BaseException as error:
+            self.stop()
+            if isinstance(error, OSError):
+                raise StackError(f"cannot start: {error}") from error
+            raise
+        return self
+
+    def stop(self) -> None:
+        self._stopping.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        settings = self.options.settings()
+        gateway = Gateway(self.options.port)
+        self._stopping.callback(gateway.stop)
+        service = LambdaService(self.faults)
+        logs = self._logs_folder()
+        aws = Aws(os.environ, logs / "moto.log")
+        self._stopping.callback(aws.stop)
+        self._start_database()
+        aws.wait_until_ready()
+        self.aws_url, self.queue_url = aws.url, aws.queue_url
+        self.url, self.lambda_url = gateway.url, service.url
+        functions = [self._place(function) for function in deployed(self.options.functions_folder, settings)]
+        self.dispatcher = Dispatcher(functions, logs)
+        events = Events(self.dispatcher, self.faults)
+        gateway.dispatcher = service.dispatcher = self.dispatcher
+        service.events = events
+        self._stopping.callback(service.stop)
+        service.start()
+        self._stopping.callback(events.stop)
+        self.dispatcher.warm_up()
+        self._migrate()
+        self._stopping.callback(gateway.stop)  # once more: it must go before the functions do
+        gateway.start()
+        self._start_clock(events)
+        self._leave_a_note()
+
+    def _start_database(self) -> None:
+        if self.options.database_url is not None:
+            check_database(self.options.database_url)
+            self.database_url = self.options.database_url
+            return
+        self.postgres = Postgres(self.options.data_dir / "postgres", settings=self.options.postgres_settings)
+        self._stopping.callback(self.postgres.stop)
+        self.postgres.start()
+        self.postgres.create_database(DATABASE)
+        self.database_url = self.postgres.url(DATABASE)
+
+    def _start_clock(self, events: Events) -> None:
+        self.clock = Clock(events, self.faults, interval_seconds=self.options.clock_seconds or 60)
+        if self.options.clock_seconds is not None:
+            self._stopping.callback(self.clock.stop)
+            self.clock.start()
+
+    def _migrate(self) -> None:
+        outcome = self.dispatcher.run(Invocation("migrate", b"{}"))
+        if not outcome.succeeded:
+            raise StackError(f"the database cannot be migrated: {outcome.error}")
+        self.dispatcher.trim("migrate")
+
+    # ----- the functions' surroundings
+
+    def _place(self, function: Function) -> Function:
+        timeout = self.options.timeouts_seconds.get(function.name, function.timeout_seconds)
+        return dataclasses.replace(function, timeout_seconds=timeout, environment=self._variables(function.name))
+
+    def _variables(self, name: str) -> Mapping[str, str]:
+        inherited = self.options.function_variables()
+        foreign = ("AWS_",) if self.postgres is None else ("AWS_", "PG")  # PGUSER and the like are of another database
+        return {
+            **{name: value for name, value in inherited.items() if not name.startswith(foreign)},
+            **CREDENTIALS,
+            "AWS_ENDPOINT_URL": self.aws_url,
+            "AWS_ENDPOINT_URL_SQS": self.aws_url,
+            "AWS_ENDPOINT_URL_LAMBDA": self.lambda_url,
+            "DATABASE_URL": self._database_url_of(name),
+            "DILAMME_WORKER_FUNCTION": "worker",
+            "DILAMME_SCHEDULER_FUNCTION": "scheduler",
+            "DILAMME_DEAD_LETTER_QUEUE_URL": self.queue_url,
+        }
+
+    def _database_url_of(self, name: str) -> str:
+        roles = self.postgres is not None or self.options.database_roles
+        return as_role(self.database_url, ROLES[name]) if roles and name in ROLES else self.database_url
+
+    def _logs_folder(self) -> Path:
+        folder = self.options.data_dir / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        for log in folder.glob("*.log"):
+            if log.stat().st_size > LOG_BYTES_MAX:
+                log.replace(log.with_suffix(".log.old"))
+        return folder
+
+    def _leave_a_note(self) -> None:
+        """Tells other programs on this machine (a psql, a notebook) where everything is; the superuser's password too."""
+        note = self.options.data_dir / "stack.json"
+        note.unlink(missing_ok=True)
+        note.touch(mode=0o600)
+        urls = {
+            "url": self.url,
+            "lambdaUrl": self.lambda_url,
+            "queueUrl": self.queue_url,
+            "databaseUrl": self.database_url,
+        }
+        note.write_text(json.dumps({"pid": os.getpid(), **urls}, indent=2) + "\n")
+        self._stopping.callback(note.unlink, missing_ok=True)

@@ -1,0 +1,95 @@
+"""CloudFormation's custom resources: a function that runs as a step of a deployment and must always answer.
+
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref.html
+"""
+
+import hashlib
+import json
+import logging
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dilamme.domain.errors import DilammeError
+
+REASON_BYTES_MAX = 2_000  # the whole answer may have 4,096
+ANSWER_TRIES = 3
+
+logger = logging.getLogger("dilamme.custom_resource")
+
+
+def is_request(event: Mapping[str, Any]) -> bool:
+    """Does CloudFormation wait for our answer?"""
+    return "ResponseURL" in event
+
+
+def handle(event: Mapping[str, Any], work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """Does the ``work`` of a Create or an Update and answers; the answer.
+
+    A Delete has nothing to undo, and a roll-back returns to properties that have worked: both succeed without looking,
+    so that a stack whose database is gone, or whose new version failed, is not stuck.
+    """
+    identity = physical_id(event["ResourceProperties"])
+    if event["RequestType"] == "Delete":
+        return answer(event, event["PhysicalResourceId"])
+    if _rolls_back(event, identity):
+        return answer(event, identity)
+    try:
+        data = work()
+    except DilammeError as error:
+        logger.error("deployment step failed", extra={"error": str(error)})
+        return answer(event, event.get("PhysicalResourceId", "never-created"), failure=str(error))
+    except Exception as error:
+        logger.exception("deployment step failed")
+        reason = f"{type(error).__name__}: {error}; the function's log has more"
+        return answer(event, event.get("PhysicalResourceId", "never-created"), failure=reason)
+    return answer(event, identity, data=data)
+
+
+def physical_id(properties: Mapping[str, Any]) -> str:
+    """The resource's id: what was applied, so that a roll-back can be told from a new attempt."""
+    return "applied-" + hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _rolls_back(event: Mapping[str, Any], identity: str) -> bool:
+    """A failed Update leaves the id of what had worked before. One that worked, in a deployment that failed later, shows
+    only in the layer's version, which never falls otherwise."""
+    before, after = event.get("OldResourceProperties", {}).get("Layer"), event["ResourceProperties"].get("Layer")
+    older = before is not None and after is not None and _version(after) < _version(before)
+    return event.get("PhysicalResourceId") == identity or older
+
+
+def _version(layer_arn: str) -> int:
+    return int(layer_arn.rpartition(":")[2])
+
+
+def answer(
+    event: Mapping[str, Any], identity: str, *, data: Mapping[str, Any] | None = None, failure: str | None = None
+) -> dict[str, Any]:
+    """Sends CloudFormation the outcome; the last error if it cannot be sent."""
+    body = {
+        "Status": "SUCCESS" if failure is None else "FAILED",
+        "Reason": (failure or "").encode()[:REASON_BYTES_MAX].decode(errors="ignore"),
+        "PhysicalResourceId": identity,
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+        "Data": dict(data or {}),
+    }
+    _put(event["ResponseURL"], json.dumps(body).encode())
+    return body
+
+
+def _put(url: str, body: bytes) -> None:
+    # The address is signed for an empty content type; urllib would add one of its own.
+    request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310
+    for tries_left in reversed(range(ANSWER_TRIES)):
+        try:
+            urllib.request.urlopen(request, timeout=10).close()  # noqa: S310  CloudFormation's own address
+        except OSError:
+            if not tries_left:
+                raise
+            time.sleep(1)
+        else:
+            return

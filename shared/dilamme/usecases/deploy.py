@@ -1,0 +1,55 @@
+"""The database's step of a deployment: enough connections, and the schema up to date."""
+
+from dilamme.domain.errors import ConfigurationError
+from dilamme.settings import Settings
+from dilamme.store import gauges
+from dilamme.store import migrate as store
+from dilamme.store.connection import Connection
+from dilamme.usecases.migrate import Migrated, check, migrate
+
+SCHEDULERS = 2  # the leader and its successor
+RESCUES = 5  # more at once are retried by Lambda, and the leases are the second line
+MIGRATORS = 1
+
+
+def connections_needed(worker_slots: int, api_concurrency: int) -> int:
+    """The most connections that the functions open at once; each process has one.
+
+    Twice what one version needs: after an upgrade the frozen processes of the old one keep theirs for a while. A worker
+    more than there are slots, since a doubled event starts one that looks and leaves.
+    """
+    return 2 * (worker_slots + 1 + SCHEDULERS + RESCUES + api_concurrency) + MIGRATORS
+
+
+def check_connections(connection: Connection, worker_slots: int, api_concurrency: int) -> None:
+    """Refuses a deployment whose functions could want more connections than the server gives.
+
+    Raises:
+        ConfigurationError: with the figures, and what to change.
+    """
+    needed = connections_needed(worker_slots, api_concurrency)
+    limits = gauges.connection_limits(connection)
+    if needed > limits["usable"]:
+        raise ConfigurationError(
+            f"WorkerSlots {worker_slots} and ApiConcurrency {api_concurrency} may need {needed} database connections, and the "
+            f"server gives {limits['usable']} (max_connections {limits['max_connections']} less {limits['reserved']} reserved): "
+            "lower WorkerSlots or ApiConcurrency, choose a larger DatabaseClass, or put a pooler in front"
+        )
+
+
+def deploy(connection: Connection, settings: Settings, api_concurrency: int | None) -> Migrated:
+    """Checks the connections, unless ``api_concurrency`` is None (a pooler stands in front), and migrates.
+
+    A schema that is newer than this code and still serves it is left alone: somebody deploys an older version again.
+
+    Raises:
+        ConfigurationError: `check_connections`.
+        SchemaError: as `dilamme.usecases.migrate.migrate`; or the schema is newer and does not serve this code.
+    """
+    if api_concurrency is not None:
+        check_connections(connection, settings.worker_slots, api_concurrency)
+    applied = store.applied(connection)
+    if applied and applied[-1].version > store.known_version():
+        check(connection)
+        return Migrated([], applied[-1].version, store.may_create_roles(connection))
+    return migrate(connection, settings)

@@ -1,0 +1,43 @@
+"""One embedded PostgreSQL for a whole run of the tests, and a migrated database of its own for each test that asks."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dilamme.store.connection import Connection, connect
+from local.postgres import NOT_DURABLE, Postgres
+from tests.databases import Databases
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running server, gone with the session."""
+    with tempfile.TemporaryDirectory(prefix="dilamme-tests-") as folder:
+        server = Postgres(Path(folder), settings=NOT_DURABLE)
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def databases(postgres: Postgres) -> Databases:
+    """Makes migrated databases, for tests that need more than one or keep one for a module."""
+    return Databases(postgres)
+
+
+@pytest.fixture
+def database_url(databases: Databases) -> Iterator[str]:
+    """A fresh migrated database, entered as the superuser."""
+    name = databases.create()
+    yield databases.server.url(name)
+    databases.drop(name)
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Connection]:
+    """A connection as the functions open it, to a fresh migrated database."""
+    with closing(connect(database_url)) as connection:
+        yield connection

@@ -1,0 +1,78 @@
+"""What the integration tests share: connections in every role, a clock to move, and invocations that go nowhere."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from dilamme.settings import Settings, read
+from dilamme.store.connection import Connection, connect
+from dilamme.usecases import outbox, tick, wake
+from tests.databases import Databases
+from tests.integration.clock import Clock
+from tests.integration.entrance import Enter, Entrance
+from tests.integration.invocations import Invocations, Letters
+from tests.integration.scheduler import Scheduler
+from tests.integration.workshop import Workshop
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """The defaults, and the names that a deployment gives."""
+    return read(
+        {
+            "DILAMME_WORKER_FUNCTION": "worker",
+            "DILAMME_SCHEDULER_FUNCTION": "scheduler",
+            "DILAMME_DEAD_LETTER_QUEUE_URL": "http://queue.invalid",
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
+    """Takes the place of AWS: what would have been invoked, in order."""
+    recorded = Invocations()
+    for module in (tick, wake):
+        monkeypatch.setattr(module, "invoke", recorded)
+    return recorded
+
+
+@pytest.fixture(autouse=True)
+def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
+    """Takes the place of SQS: the dead letters that were sent."""
+    recorded = Letters()
+    monkeypatch.setattr(outbox, "send", recorded)
+    return recorded
+
+
+@pytest.fixture
+def entrance(databases: Databases, database_url: str) -> Entrance:
+    """Where the test's database is, for each role."""
+    return Entrance(databases.server, database_url.rsplit("/", 1)[1])
+
+
+@pytest.fixture
+def enter(entrance: Entrance) -> Iterator[Enter]:
+    """Opens connections to the test's database as one of the functions' roles; closed with the test."""
+    with ExitStack() as stack:
+        yield lambda function: stack.enter_context(closing(connect(entrance.url(function))))
+
+
+@pytest.fixture
+def clock(connection: Connection) -> Clock:
+    """The database's clock, stopped; the test moves it."""
+    return Clock(connection)
+
+
+@pytest.fixture
+def workshop(entrance: Entrance, settings: Settings) -> Iterator[Workshop]:
+    """Workers in this process, with handlers of the test's own."""
+    with closing(Workshop(entrance, settings)) as workshop:
+        yield workshop
+
+
+@pytest.fixture
+def scheduler(enter: Enter, settings: Settings) -> Iterator[Scheduler]:
+    """A leader whose ticks the test calls."""
+    with closing(Scheduler(enter("scheduler"), settings)) as scheduler:
+        yield scheduler

@@ -1,0 +1,49 @@
+"""Two at once: a step in a thread of its own, and the certainty that it waits for a lock."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from dilamme.store.connection import Connection
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 20.0
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    """Polls; fails only when ``what`` has not come to pass for very long."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.005)
+
+
+@contextmanager
+def meanwhile(step: Callable[[], T]) -> Iterator[Future[T]]:
+    """Runs ``step`` beside the block; its result or error is the future's."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        yield executor.submit(step)
+
+
+def wait_until_blocked(observer: Connection, waiting: Connection) -> None:
+    """Returns once ``waiting`` stands in line for a lock that somebody else holds."""
+    pid = waiting.info.backend_pid
+
+    def blocked() -> bool:
+        found = observer.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", (pid,)).fetchone()
+        return bool(found and found[0])
+
+    wait_until(blocked, f"backend {pid} waits for a lock")
+
+
+def cut_connections(observer: Connection) -> int:
+    """Terminates every other connection to this database; how many there were."""
+    found = observer.execute(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    ).fetchone()
+    assert found is not None
+    count: int = found[0]
+    return count

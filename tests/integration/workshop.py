@@ -1,0 +1,82 @@
+"""Workers in this process: the deployed drain loop, with handlers of the test's own."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
+from uuid import UUID, uuid4
+
+from dilamme.domain.job import Claim
+from dilamme.domain.outcome import Outcome
+from dilamme.domain.pace import Pace
+from dilamme.domain.registry import Registry
+from dilamme.settings import Settings
+from dilamme.store import slots
+from dilamme.store.connection import Connection, connect
+from dilamme.store.types import upsert_types
+from dilamme.usecases.drain import Drained, Worker, WorkerEvent, drain
+from tests.integration.entrance import Entrance
+from tests.integration.jobs import ECHO
+
+
+class Workshop:
+    """Holds what a worker's process holds. Change ``settings``, ``pace``, ``url`` before work begins.
+
+    A process that a worker would end lives on here, so `ended` is set instead: handlers that hang wait for it.
+    """
+
+    def __init__(self, entrance: Entrance, settings: Settings) -> None:
+        self.settings = settings
+        self.registry = Registry()
+        self.pace = Pace()
+        self.url = entrance.url("worker")
+        self.exit_codes: list[int] = []
+        self.ended = threading.Event()
+        self.observed: list[tuple[Claim, Outcome]] = []
+        self.ran: list[tuple[Any, int]] = []
+        self.registry.job(ECHO)(self._echo)
+
+    def close(self) -> None:
+        """Lets go of every handler that hangs."""
+        self.ended.set()
+
+    def adjust(self, **changes: Any) -> None:
+        """Other settings, checked as `Settings` checks them."""
+        self.settings = Settings.model_validate({**self.settings.model_dump(), **changes})
+
+    def timed(self, type_: str, seconds: float) -> None:
+        """As if this worker had run many jobs of a type, each in that time."""
+        self.pace.record([(type_, seconds)] * 128)
+
+    def invite(self, ids: Sequence[UUID] = ()) -> WorkerEvent:
+        """A slot, taken as the scheduler takes one."""
+        with closing(connect(self.url)) as connection:
+            (invitation,) = slots.invite(connection, [uuid4()], self.settings.worker_slots, 70)
+        return WorkerEvent(invitation.slot, invitation.token, list(ids), None)
+
+    def work(self, event: WorkerEvent | None = None, seconds: float = 60.0) -> Drained:
+        """One invocation that has so many seconds until the platform would kill it."""
+        with closing(connect(self.url)) as connection:
+            upsert_types(connection, list(self.registry.values()))
+            return drain(connection, self.worker(seconds), event or self.invite())
+
+    def worker(self, seconds: float, connect_: Callable[[], Connection] | None = None) -> Worker:
+        end = time.monotonic() + seconds
+        return Worker(
+            settings=self.settings,
+            registry=self.registry,
+            pace=self.pace,
+            remaining_seconds=lambda: end - time.monotonic(),
+            reconnect=connect_ or (lambda: connect(self.url)),
+            observe=self.observed.extend,
+            end_process=self._end_process,
+        )
+
+    def _end_process(self, code: int) -> None:
+        self.exit_codes.append(code)
+        self.ended.set()
+
+    def _echo(self, payload: Any, context: Any) -> Any:
+        self.ran.append((payload, context.attempt))
+        return payload

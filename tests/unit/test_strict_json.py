@@ -1,0 +1,59 @@
+"""JSON as a caller sends it: what two readers could read differently is refused."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from dilamme.domain.errors import InvalidInput
+from dilamme.domain.strict_json import Malformed, loads
+from tests.unit.strategies import json_values
+
+
+@given(json_values)
+def test_what_is_json_is_read_as_it_is(value: Any) -> None:
+    assert loads(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", "[1,]", "{'a': 1}", "01", "tru", '"\n"', "1 2", "\ufeff{}", '{"a" 1}'])
+def test_what_is_not_json_is_malformed_and_says_where(text: str) -> None:
+    with pytest.raises(Malformed, match=r"is not JSON: .* at line \d+, column \d+") as refused:
+        loads(text)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_are_none_are_malformed(name: str) -> None:
+    with pytest.raises(Malformed, match=f"{name} is no JSON value"):
+        loads(f'{{"a": [{name}]}}')
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '[{"b": 0, "a": 1, "a": 2}]', '{"a": 1, "\\u0061": 2}'])
+def test_a_name_that_occurs_twice_in_one_object_is_refused_by_name(text: str) -> None:
+    with pytest.raises(Malformed, match="the name 'a' occurs twice"):
+        loads(text)
+
+
+def test_the_same_name_in_two_objects_is_no_double() -> None:
+    assert loads('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]
+
+
+def test_a_doubled_name_is_told_shortened_and_in_ascii() -> None:
+    name = "\ud800" + "ä" * 10_000
+    text = json.dumps({name: 1})
+    with pytest.raises(Malformed) as refused:
+        loads(f"{text[:-1]}, {text[1:]}")
+    assert len(str(refused.value)) < 1000
+    assert str(refused.value).isascii()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000])
+def test_what_is_nested_too_deeply_to_be_read_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="nested too deeply"):
+        loads(text)
+
+
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="thousands of digits"):
+        loads("[" + "9" * 5_000 + "]")
