@@ -34,14 +34,15 @@ format: $(READY) ## formats, and fixes what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-RUNTIME_BRINGS := boto3 botocore s3transfer jmespath python-dateutil six urllib3
+# What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
+RUNTIME_BRINGS := boto3 botocore s3transfer python-dateutil six urllib3
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --extra functions \
+	--generate-hashes --no-header --no-annotate --quiet
 
 lock: ## resolves requirements.lock and the dependencies layer anew (needs uv)
-	uv pip compile pyproject.toml --universal --python-version 3.11 --extra functions --group local --group dev \
-		--generate-hashes --no-header --no-annotate --output-file requirements.lock
-	uv pip compile pyproject.toml --python-version 3.13 --python-platform linux --extra functions \
-		--constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
-		--no-header --no-annotate --output-file layers/dependencies/requirements.txt
+	$(COMPILE) --group local --group dev --output-file requirements.lock
+	$(COMPILE) --constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
+		--output-file layers/dependencies/requirements.txt
 
 clean: ## removes the environment and the caches; the data in .data stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info

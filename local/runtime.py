@@ -57,7 +57,6 @@ def main() -> None:
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)  # a handler's child must not hold it open past our end
     pipe: Connection[Any, Any] = Connection(descriptor)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(format="[%(levelname)s]\t%(asctime)s\t%(name)s\t%(message)s")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]

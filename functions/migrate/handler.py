@@ -17,9 +17,12 @@ logger, _ = set_up("migrate")
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Applies what is missing; {applied, version, roles}, or what CloudFormation was answered."""
-    if custom_resource.is_request(event):
-        return custom_resource.handle(event, lambda: _deploy(event["ResourceProperties"]))
-    return _deploy({})
+    if not custom_resource.is_request(event):
+        return _deploy({})
+    properties = event["ResourceProperties"]
+    # The worker's reserved concurrency: one more than there are slots, for a doubled event. CloudFormation cannot add.
+    outputs = {"WorkerConcurrency": int(properties["WorkerSlots"]) + 1}
+    return custom_resource.handle(event, lambda: _deploy(properties), outputs)
 
 
 def _deploy(properties: Mapping[str, str]) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Settings(BaseModel):
     )
     worker_slots: Count = Field(10, le=1000, description="Workers that may run at once (`make run` sets 4).")
     worker_concurrency: Count = Field(4, le=64, description="Handlers a worker runs at once; 1 runs them inline.")
-    worker_timeout_seconds: Seconds = Field(300, le=900, description="The worker function's own timeout.")
+    # No `Seconds`: of two upper bounds, pydantic takes the one of the annotation.
+    worker_timeout_seconds: float = Field(300, gt=0, le=900, description="The worker function's own timeout.")
     worker_reserve_seconds: Seconds = Field(
         5, description="Kept back from the worker's time to settle what it ran; no handler runs into it."
     )

@@ -33,7 +33,9 @@ def finish(connection: Connection, job_id: str, status: str, result: Any = None,
 
 def know_type(connection: Connection, type_: str, max_attempts: int | None = None) -> None:
     """As a worker that starts makes its types known."""
-    connection.execute("INSERT INTO dilamme.job_types VALUES (%s, %s, NULL, NULL, NULL, dilamme.clock())", (type_, max_attempts))
+    connection.execute(
+        "INSERT INTO dilamme.job_types VALUES (%s, %s, NULL, NULL, NULL, dilamme.clock())", (type_, max_attempts)
+    )
 
 
 def lead(connection: Connection, ticked_ago: timedelta = timedelta(0)) -> None:

@@ -156,13 +156,17 @@ def test_fifty_at_once_with_one_key_are_one_job(rivals: list[Connection], connec
     assert stored(connection) == 1
 
 
-def test_of_two_requests_that_race_for_a_key_one_is_a_conflict(rivals: list[Connection], connection: Connection) -> None:
+def test_of_two_requests_that_race_for_a_key_one_is_a_conflict(
+    rivals: list[Connection], connection: Connection
+) -> None:
     barrier = threading.Barrier(len(rivals))
 
     def enqueue(place: int) -> str:
         barrier.wait()
         try:
-            return str(submit_job(rivals[place], [parse(Submission, {**JOB, "payload": place % 2})], "k", single=True).ids[0])
+            return str(
+                submit_job(rivals[place], [parse(Submission, {**JOB, "payload": place % 2})], "k", single=True).ids[0]
+            )
         except Conflict:
             return "conflict"
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from dilamme.aws.invoke import InvokeFailed
+from dilamme.domain.submission import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from dilamme.store.connection import Connection
 from tests.functions import states
 from tests.functions.door import event, get, post, send, submit
@@ -82,6 +83,15 @@ def test_a_payload_of_great_numbers_is_answered_as_short_as_it_came() -> None:
     assert len(text) < 256 * 1024
 
 
+def test_a_payload_may_have_256_kib_however_it_is_spelt() -> None:
+    for payload in ("x" * (PAYLOAD_BYTES_MAX - 2), "é" * (PAYLOAD_BYTES_MAX // 2 - 1)):
+        for text in (
+            json.dumps({"type": "a", "payload": payload}),
+            json.dumps({"payload": payload, "type": "a"}, indent=200),
+        ):
+            assert post("/jobs", text).json["payload"] == payload
+
+
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
@@ -110,7 +120,9 @@ def test_a_base64_body_is_read_as_usual() -> None:
     assert answer.json["payload"] == "grüße"
 
 
-@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y", None])
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y", None]
+)
 def test_a_content_type_may_have_parameters_and_may_be_missing(content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     assert send(event("POST", "/jobs", '{"type": "demo.echo"}', headers)).status == 201
@@ -150,6 +162,11 @@ def test_a_batch_takes_a_thousand_jobs(connection: Connection) -> None:
     answer = post("/jobs/batch", {"jobs": [{"type": "demo.echo"}] * 1000})
     assert answer.status == 201
     assert len(answer.json["jobs"]) == stored(connection) == 1000
+
+
+def test_a_batch_may_have_4_mib() -> None:
+    text = json.dumps({"jobs": [{"type": "demo.echo", "payload": "x" * 200_000}] * 20})
+    assert post("/jobs/batch", text + " " * (BATCH_BYTES_MAX - len(text))).status == 201
 
 
 def test_a_batch_with_one_wrong_job_stores_none(connection: Connection) -> None:
@@ -243,7 +260,9 @@ def test_the_attempts_are_the_jobs_own_or_its_types_or_the_settings(connection: 
     assert submit("demo.echo")["maxAttempts"] == 3
 
 
-def test_the_effective_priority_rises_while_a_job_waits_and_is_null_once_it_runs(clock: Clock, connection: Connection) -> None:
+def test_the_effective_priority_rises_while_a_job_waits_and_is_null_once_it_runs(
+    clock: Clock, connection: Connection
+) -> None:
     job = submit(priority=3)
     path = f"/jobs/{job['id']}"
     seen = []
@@ -265,7 +284,7 @@ def test_past_errors_and_results_are_shown_in_utc(connection: Connection) -> Non
         connection.execute("ALTER ROLE dilamme_api RESET timezone")
     (error,) = view["errors"]
     assert error == view["lastError"]
-    assert error["reason"], error["message"] == ("error", "boom")
+    assert (error["reason"], error["message"]) == ("error", "boom")
     assert error["attempt"] == 1
     for moment in (error["at"], view["createdAt"], view["startedAt"], view["finishedAt"]):
         assert moment.endswith("Z")

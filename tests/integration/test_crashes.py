@@ -107,11 +107,11 @@ def test_without_a_report_the_job_is_handed_out_again_within_the_lease_and_a_tic
 def test_a_job_that_runs_as_long_as_its_worker_may_is_started_once(
     connection: Connection, clock: Clock, scheduler: Scheduler, invocations: Invocations
 ) -> None:
-    """C8: 290 s of work in a function of 300 s; a tick every second finds nothing to free."""
+    """C8: 290 s of work in a function of 300 s; no tick finds anything to free."""
     job_id = put(connection)
     mine = claim_one(connection, lease_seconds=LEASE_SECONDS)
-    for _ in range(290):
-        clock.advance(1)
+    for _ in range(29):
+        clock.advance(10)
         scheduler.tick()
     assert complete(connection, mine).done == {job_id}
     assert (row(connection, job_id)["attempt"], list(invocations)) == (1, [])
@@ -274,7 +274,7 @@ def test_a_handler_past_its_timeout_leaves_its_running_neighbours_their_time(
     workshop.work()
     assert workshop.exit_codes == [1]
     assert (row(connection, slow_job)["status"], row(connection, slow_job)["result"]) == ("completed", "done")
-    ends = {claimed.type: outcome for claimed, outcome in workshop.observed}
+    ends = {claimed.type: outcome for _, claimed, outcome in workshop.observed}
     assert isinstance(ends["test.hang"], RetryLater)
 
 

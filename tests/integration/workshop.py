@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -33,7 +34,7 @@ class Workshop:
         self.url = entrance.url("worker")
         self.exit_codes: list[int] = []
         self.ended = threading.Event()
-        self.observed: list[tuple[Claim, Outcome]] = []
+        self.observed: list[tuple[datetime, Claim, Outcome]] = []
         self.ran: list[tuple[Any, int]] = []
         self.registry.job(ECHO)(self._echo)
 
@@ -55,7 +56,7 @@ class Workshop:
             (invitation,) = slots.invite(connection, [uuid4()], self.settings.worker_slots, 70)
         return WorkerEvent(invitation.slot, invitation.token, list(ids), None)
 
-    def work(self, event: WorkerEvent | None = None, seconds: float = 60.0) -> Drained:
+    def work(self, event: WorkerEvent | None = None, seconds: float = 300.0) -> Drained:
         """One invocation that has so many seconds until the platform would kill it."""
         with closing(connect(self.url)) as connection:
             upsert_types(connection, list(self.registry.values()))
@@ -69,9 +70,13 @@ class Workshop:
             pace=self.pace,
             remaining_seconds=lambda: end - time.monotonic(),
             reconnect=connect_ or (lambda: connect(self.url)),
-            observe=self.observed.extend,
+            observe=self._observe,
             end_process=self._end_process,
         )
+
+    def _observe(self, settled: Sequence[tuple[Claim, Outcome]]) -> None:
+        now = datetime.now(UTC)
+        self.observed += [(now, claimed, outcome) for claimed, outcome in settled]
 
     def _end_process(self, code: int) -> None:
         self.exit_codes.append(code)

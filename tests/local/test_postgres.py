@@ -175,12 +175,14 @@ def test_the_next_run_takes_over_from_one_that_is_killed_with_its_leash(folder: 
         successor.stop()
 
 
-def test_a_stale_pid_file_does_not_matter_even_if_its_pid_is_alive(server: Postgres, folder: Path) -> None:
+def test_a_stale_pid_file_does_not_matter_even_if_its_pid_is_somebodys(server: Postgres) -> None:
     server.stop()
-    (server.cluster / "postmaster.pid").write_text(f"{os.getppid()}\n{server.cluster}\n0\n0\n\n\n\n")
-    server.start()
-    assert alive(os.getppid())
-    assert ask(server.url(), "SELECT 1") == (1,)
+    with subprocess.Popen(["sleep", "600"]) as somebody:
+        (server.cluster / "postmaster.pid").write_text(f"{somebody.pid}\n{server.cluster}\n0\n0\n\n\n\n")
+        server.start()
+        assert ask(server.url(), "SELECT 1") == (1,)
+        assert somebody.poll() is None
+        somebody.kill()
 
 
 def _parent(process: int) -> int:

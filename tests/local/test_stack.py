@@ -202,7 +202,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_everything_and_is_no_error(
     launch: Callable[[], "subprocess.Popen[str]"], number: signal.Signals
 ) -> None:

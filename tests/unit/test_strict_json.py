@@ -1,13 +1,15 @@
-"""JSON as a caller sends it: what two readers could read differently is refused."""
+"""JSON as a caller sends it, where what two readers could read differently is refused, and as PostgreSQL keeps it."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from dilamme.domain.errors import InvalidInput
-from dilamme.domain.strict_json import Malformed, loads
+from dilamme.domain.strict_json import Malformed, loads, loads_kept
 from tests.unit.strategies import json_values
 
 
@@ -57,3 +59,39 @@ def test_what_is_nested_too_deeply_to_be_read_is_refused(text: str) -> None:
 def test_a_number_of_thousands_of_digits_is_refused() -> None:
     with pytest.raises(InvalidInput, match="thousands of digits"):
         loads("[" + "9" * 5_000 + "]")
+
+
+@given(st.one_of(json_values, st.lists(st.integers(-(10**40), 10**40)), st.floats(1e16, 1e308)))
+def test_what_postgresql_keeps_is_written_as_the_value_that_it_is(value: Any) -> None:
+    assert decimals(json.dumps(loads_kept(as_kept(value)))) == decimals(as_kept(value))
+
+
+@given(st.lists(st.one_of(st.integers(-(10**40), 10**40), st.floats(allow_nan=False, allow_infinity=False))))
+def test_what_postgresql_keeps_does_not_grow_by_being_read(value: Any) -> None:
+    assert len(json.dumps(loads_kept(as_kept(value)))) <= max(len(as_kept(value)), len(json.dumps(value)))
+
+
+def test_a_number_that_postgresql_wrote_out_is_short_again() -> None:
+    assert json.dumps(loads_kept("1" + "0" * 300)) == "1e+300"
+
+
+def test_a_long_number_that_is_no_float_keeps_every_digit() -> None:
+    assert loads_kept("12345678901234567890123") == 12345678901234567890123
+    assert type(loads_kept("12345678901234567890123")) is int
+    assert loads_kept("9" * 400) == int("9" * 400)
+
+
+def as_kept(value: Any) -> str:
+    """JSON as ``jsonb`` writes it: numbers without an exponent."""
+    if isinstance(value, float):
+        return format(Decimal(repr(value)), "f")
+    if isinstance(value, list):
+        return f"[{', '.join(map(as_kept, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {as_kept(inner)}" for name, inner in value.items()) + "}"
+    return json.dumps(value)
+
+
+def decimals(text: str) -> Any:
+    """The value of JSON with every number as exact as it is written."""
+    return json.loads(text, parse_int=Decimal, parse_float=Decimal)

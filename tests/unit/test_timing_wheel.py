@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -71,6 +71,7 @@ class AnyClock(RuleBasedStateMachine):
 
 
 TestAnyClock = AnyClock.TestCase
+TestAnyClock.settings = settings(max_examples=80, stateful_step_count=30)
 
 
 @given(st.lists(times), times)

@@ -1,5 +1,6 @@
 """What the API answers: times in UTC, names in camelCase, and an effective priority only for who is in line."""
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
@@ -90,11 +91,23 @@ def test_a_job_is_written_in_camel_case_with_its_times_in_utc() -> None:
     }
 
 
+def full(**fields: Any) -> dict[str, Any]:
+    """A job in full, written."""
+    kept = {"payload": "{}", "result": None, "dependency_ids": [], "errors": [], **fields}
+    return JobView.of(row(**kept), ageing_seconds=30).model_dump(mode="json", by_alias=True)
+
+
 def test_a_job_in_full_has_what_a_summary_leaves_out() -> None:
-    fields = {"payload": {"to": "a@b.c"}, "result": [1], "dependency_ids": [ID], "errors": []}
-    written = JobView.of(row(**fields), ageing_seconds=30).model_dump(mode="json", by_alias=True)
+    written = full(payload='{"to": "a@b.c"}', result="[1]", dependency_ids=[ID])
     assert (written["payload"], written["result"]) == ({"to": "a@b.c"}, [1])
     assert (written["dependencyIds"], written["errors"]) == ([str(ID)], [])
+    assert written["effectivePriority"] == 1
+
+
+@pytest.mark.parametrize("text", ["null", "false", "0", '""', "[]"])
+def test_an_empty_payload_or_result_is_shown_as_it_is(text: str) -> None:
+    written = full(payload=text, result=text)
+    assert json.dumps([written["payload"], written["result"]]) == f"[{text}, {text}]"
 
 
 def test_an_error_of_a_reason_that_a_newer_worker_gave_is_shown() -> None:

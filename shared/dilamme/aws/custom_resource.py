@@ -24,8 +24,8 @@ def is_request(event: Mapping[str, Any]) -> bool:
     return "ResponseURL" in event
 
 
-def handle(event: Mapping[str, Any], work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """Does the ``work`` of a Create or an Update and answers; the answer.
+def handle(event: Mapping[str, Any], work: Callable[[], object], outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Does the ``work`` of a Create or an Update and answers; the answer. The template reads ``outputs`` by GetAtt.
 
     A Delete has nothing to undo, and a roll-back returns to properties that have worked: both succeed without looking,
     so that a stack whose database is gone, or whose new version failed, is not stuck.
@@ -34,9 +34,9 @@ def handle(event: Mapping[str, Any], work: Callable[[], Mapping[str, Any]]) -> d
     if event["RequestType"] == "Delete":
         return answer(event, event["PhysicalResourceId"])
     if _rolls_back(event, identity):
-        return answer(event, identity)
+        return answer(event, identity, outputs=outputs)
     try:
-        data = work()
+        work()
     except DilammeError as error:
         logger.error("deployment step failed", extra={"error": str(error)})
         return answer(event, event.get("PhysicalResourceId", "never-created"), failure=str(error))
@@ -44,7 +44,7 @@ def handle(event: Mapping[str, Any], work: Callable[[], Mapping[str, Any]]) -> d
         logger.exception("deployment step failed")
         reason = f"{type(error).__name__}: {error}; the function's log has more"
         return answer(event, event.get("PhysicalResourceId", "never-created"), failure=reason)
-    return answer(event, identity, data=data)
+    return answer(event, identity, outputs=outputs)
 
 
 def physical_id(properties: Mapping[str, Any]) -> str:
@@ -65,7 +65,7 @@ def _version(layer_arn: str) -> int:
 
 
 def answer(
-    event: Mapping[str, Any], identity: str, *, data: Mapping[str, Any] | None = None, failure: str | None = None
+    event: Mapping[str, Any], identity: str, *, outputs: Mapping[str, Any] | None = None, failure: str | None = None
 ) -> dict[str, Any]:
     """Sends CloudFormation the outcome; the last error if it cannot be sent."""
     body = {
@@ -75,7 +75,7 @@ def answer(
         "StackId": event["StackId"],
         "RequestId": event["RequestId"],
         "LogicalResourceId": event["LogicalResourceId"],
-        "Data": dict(data or {}),
+        "Data": dict(outputs or {}),
     }
     _put(event["ResponseURL"], json.dumps(body).encode())
     return body

@@ -107,7 +107,7 @@ def _decode(body: str, limit: int, *, encoded: bool) -> str:
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(Fault("", f"the body may have {limit:,} bytes at most"))
+    return TooLarge(Fault("", f"may have {limit:,} bytes at most"))
 
 
 def answers(success: dict[int, str], *problems: int) -> dict[int, Any]:

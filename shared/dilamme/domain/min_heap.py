@@ -2,83 +2,100 @@
 
 A tick rebuilds it from the heads of the lanes and takes the most urgent; now and then something is pushed in between.
 Both are quick in pure Python because the work is split the way a *sequence heap* splits it (Sanders, "Fast priority
-queues for cached memory", 2000): what comes in bulk is sorted by C, since a sorted list is a valid heap, and only
-what trickles in is sifted by us.
+queues for cached memory", 2000): what comes in bulk is sorted by C, for a sorted list is a valid heap, and what trickles
+in is sifted by us.
 
-The rivals, a textbook heap of tuples and `heapq`, are measured beside this one in ``benchmarks/heap_vs_wheel.py``.
+* `_bulk`, what a rebuild brought: the items themselves, the most urgent last, where taking it costs nothing.
+* What was pushed since is known by its key, in one of three lists: `_fresh`, not looked at yet; `_run`, sorted by C;
+  `_heap`, a binary heap, which stays a small share of the run. Only a look says whether sifting the fresh ones is
+  cheaper, or one sort.
+
+Only bare keys move, and `_entries` knows what each stands for: moving a number is half the work of moving key and item
+in two lists, and it compares in one step where a tuple compares level by level. The rivals, a textbook heap of tuples
+and `heapq`, are measured beside this one in ``benchmarks/heap_vs_wheel.py``.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# The sifted part's share of the sorted part before it is folded in. A fold costs a merge, in C; a larger heap costs
-# deeper sifts, in Python. Between an eighth and a hundredth the sum is flat.
+# The heap's share of the run before it is folded in. A fold costs a merge, in C; a larger heap costs deeper sifts, in
+# Python. Between an eighth and a hundredth the sum is flat.
 _SHARE = 16
 _SHARE_MIN = 32
 
 
-def _as_they_came(_: object) -> int:
-    return 0
+class _Ties(deque[T]):
+    """Two or more items that were pushed with the same key: they take one place in the heap, in order of arrival."""
 
 
 class MinHeap(Generic[T]):
-    """Items in ascending order of ``key(item)``; of equal keys, of ``tie(item)``; of equal ties, of arrival.
+    """Items in ascending order of ``key(item)``, and of arrival where keys are equal.
 
-    ``key`` gives a number: an int, or a float that is exact (the shorter it is, the faster). ``tie`` gives anything
-    that compares, and is called only where keys are equal. Both must give the same for as long as the heap holds
-    the item; when they change with time, as ageing does, `rebuild` asks anew. An item may be held twice.
+    ``key`` gives a number: an int, or a float that is exact (the shorter, the faster). An item must keep its key for
+    as long as the heap holds it; when keys change with time, as ageing does, `rebuild` asks for all of them anew.
 
-    A push costs O(1), what comes out O(log n), amortised; a rebuild costs one sort, and taking what it brought
-    costs nothing. Beyond the items it weighs 8 bytes for each that came by a rebuild, about 62 for each pushed.
+    A push costs O(1), taking it out O(log n), amortised; a rebuild costs one sort, and taking what it brought costs
+    nothing. Beyond the items, the heap weighs 8 bytes for each of a rebuild, and about 62 for each pushed.
     """
 
-    __slots__ = ("_bulk", "_bulk_key", "_key", "_pushed", "_tie")
+    __slots__ = ("_bulk", "_bulk_key", "_entries", "_fresh", "_heap", "_key", "_run", "_tied")
 
-    def __init__(self, key: Callable[[T], float], tie: Callable[[T], Any] = _as_they_came) -> None:
+    def __init__(self, key: Callable[[T], float]) -> None:
         self._key = key
-        self._tie = tie
-        self._bulk: list[T] = []  # what a rebuild brought, the most urgent last, where taking it costs nothing
-        self._bulk_key: float | None = None  # of its last item, once asked for
-        self._pushed = _Pushed(tie)
+        self._replace([])
+
+    def _replace(self, bulk: list[T]) -> None:
+        self._bulk = bulk
+        self._bulk_key: float | None = None  # the key of its last item, once asked for
+        self._entries: dict[float, T | _Ties[T]] = {}
+        self._fresh: list[float] = []
+        self._run: list[float] = []  # descending
+        self._heap: list[float] = []
+        self._tied = 0  # items beyond one per key
 
     def __len__(self) -> int:
-        return len(self._bulk) + len(self._pushed)
+        return len(self._bulk) + len(self._entries) + self._tied
 
     def push(self, item: T) -> None:
-        self._pushed.add(self._key(item), item)
+        key = self._key(item)
+        if key in self._entries:
+            self._tie(key, item)
+        else:
+            self._entries[key] = item
+            self._fresh.append(key)
 
     def rebuild(self, items: Iterable[T]) -> None:
         """Replaces what the heap holds by ``items``, with fresh keys."""
-        bulk = list(items)
-        keys = list(map(self._key, bulk))
-        if len(set(keys)) < len(keys):
-            bulk.sort(key=self._tie)
-            keys = list(map(self._key, bulk))
-        bulk.sort(key=partial(next, iter(keys)))  # asks for the keys in the list's order, and we have them
+        bulk = sorted(items, key=self._key)
         bulk.reverse()
-        self._bulk, self._bulk_key, self._pushed = bulk, None, _Pushed(self._tie)
+        self._replace(bulk)
 
     def peek(self) -> T:
         """The most urgent item, which stays. IndexError if there is none."""
-        if not self:
+        if self._bulk and self._bulk_leads():
+            return self._bulk[-1]
+        if not self._entries:
             raise IndexError("peek into an empty MinHeap")
-        return self._bulk[-1] if self._bulk_leads() else self._pushed.first()
+        entry = self._entries[self._least()]
+        return entry[0] if isinstance(entry, _Ties) else entry
 
     def pop(self) -> T:
         """Takes the most urgent item. IndexError if there is none."""
-        if self._pushed.entries and not self._bulk_leads():
-            return self._pushed.take()
-        if not self._bulk:
+        if self._bulk and self._bulk_leads():
+            self._bulk_key = None
+            return self._bulk.pop()
+        if not self._entries:
             raise IndexError("pop from an empty MinHeap")
-        self._bulk_key = None
-        return self._bulk.pop()
+        key = self._take_least()
+        entry = self._entries.pop(key)
+        return self._untie(key, entry) if isinstance(entry, _Ties) else entry
 
     def pop_many(self, count: int) -> list[T]:
         """Takes the ``count`` most urgent items, or all if there are fewer, in order."""
-        if self._pushed.entries:
+        if self._entries:
             return [self.pop() for _ in range(min(count, len(self)))]
         cut = max(0, len(self._bulk) - count)
         taken = self._bulk[cut:]
@@ -87,106 +104,67 @@ class MinHeap(Generic[T]):
         return taken
 
     def _bulk_leads(self) -> bool:
-        """Is the bulk's next before all that was pushed?"""
-        if not (self._bulk and self._pushed.entries):
-            return bool(self._bulk)
+        """Is the bulk's first before all that was pushed? Of equals it is: it came first."""
+        if not self._entries:
+            return True
         if self._bulk_key is None:
             self._bulk_key = self._key(self._bulk[-1])
-        key = self._pushed.least()
-        return self._bulk_key < key or (
-            self._bulk_key == key and not self._tie(self._pushed.first()) < self._tie(self._bulk[-1])
-        )
+        return self._bulk_key <= self._least()
 
-
-class _Pushed(Generic[T]):
-    """What was pushed since the rebuild.
-
-    Only keys move here, and `entries` knows what each stands for: moving one number is half the work of moving a key
-    and an item in two lists, and it compares in one step where a tuple compares level by level.
-    """
-
-    __slots__ = ("_fresh", "_heap", "_run", "_tie", "_tied", "entries")
-
-    def __init__(self, tie: Callable[[T], Any]) -> None:
-        self.entries: dict[float, T | _Ties[T]] = {}
-        self._fresh: list[float] = []  # not yet looked at: only a look says which of the next two is cheaper
-        self._run: list[float] = []  # descending, sorted by C
-        self._heap: list[float] = []  # a binary heap
-        self._tie = tie
-        self._tied = 0  # items beyond one per key
-
-    def __len__(self) -> int:
-        return len(self.entries) + self._tied
-
-    def add(self, key: float, item: T) -> None:
-        if key in self.entries:
-            self._join(key, item)
-        else:
-            self.entries[key] = item
-            self._fresh.append(key)
-
-    def least(self) -> float:
-        """The least key; there is one."""
-        if self._fresh:
-            self._settle()
-        run, heap = self._run, self._heap
-        return heap[0] if heap and not (run and run[-1] < heap[0]) else run[-1]
-
-    def first(self) -> T:
-        entry = self.entries[self.least()]
-        return entry.first() if isinstance(entry, _Ties) else entry
-
-    def take(self) -> T:
-        key = self.least()
-        if self._heap and self._heap[0] == key:
-            self._sift_out()
-        else:
-            self._run.pop()
-        entry = self.entries.pop(key)
-        return self._take_tie(key, entry) if isinstance(entry, _Ties) else entry
-
-    def _join(self, key: float, item: T) -> None:
-        entry = self.entries[key]
+    def _tie(self, key: float, item: T) -> None:
+        entry = self._entries[key]
         if not isinstance(entry, _Ties):
-            entry = self.entries[key] = _Ties(entry, self._tie)
-        entry.add(item)
+            entry = self._entries[key] = _Ties((entry,))
+        entry.append(item)
         self._tied += 1
 
-    def _take_tie(self, key: float, ties: "_Ties[T]") -> T:
-        item = ties.take()
-        self.entries[key] = ties if len(ties) > 1 else ties.take()
+    def _untie(self, key: float, ties: _Ties[T]) -> T:
+        item = ties.popleft()
+        self._entries[key] = ties if len(ties) > 1 else ties[0]
         self._run.append(key)  # it was the least of all, and still is
         self._tied -= 1
         return item
 
-    def _settle(self) -> None:
-        """Finds the fresh keys their place."""
-        if len(self._fresh) + len(self._heap) > max(_SHARE_MIN, len(self._run) // _SHARE):
-            self._fold()
-        else:
-            for key in self._fresh:
-                self._sift_in(key)
-        self._fresh.clear()
+    def _least(self) -> float:
+        """The least key of what was pushed; there is one."""
+        if self._fresh:
+            self._settle()
+        return min(self._run[-1:] + self._heap[:1])
 
-    def _fold(self) -> None:
-        """Sorts everything into the run. Timsort finds the old run in order and merges: O(n) beside what is new."""
-        self._run += self._heap
-        self._run += self._fresh
-        self._run.sort(reverse=True)
-        self._heap.clear()
+    def _take_least(self) -> float:
+        if self._fresh:
+            self._settle()
+        run, heap = self._run, self._heap
+        return self._sift_out() if heap and not (run and run[-1] < heap[0]) else run.pop()
+
+    def _settle(self) -> None:
+        """Finds the fresh keys their place. Timsort finds the run in order and merges: O(n) beside what is new."""
+        run, heap, fresh = self._run, self._heap, self._fresh
+        if len(fresh) + len(heap) > max(_SHARE_MIN, len(run) // _SHARE):
+            run += heap
+            run += fresh
+            run.sort(reverse=True)
+            heap.clear()
+        else:
+            for key in fresh:
+                self._sift_in(key)
+        fresh.clear()
 
     def _sift_in(self, key: float) -> None:
         self._heap.append(key)
         self._rise(len(self._heap) - 1, key)
 
-    def _sift_out(self) -> None:
-        """Removes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.
+    def _sift_out(self) -> float:
+        """Takes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.
 
         The textbook compares the last key on every level of its way down; it came from a leaf, and nearly always
         returns to one.
         """
         heap = self._heap
         key = heap.pop()
+        if not heap:
+            return key
+        root = heap[0]
         last = len(heap) - 1
         hole, child = 0, 1
         while child < last:
@@ -197,8 +175,8 @@ class _Pushed(Generic[T]):
         if child == last:
             heap[hole] = heap[last]
             hole = last
-        if heap:
-            self._rise(hole, key)
+        self._rise(hole, key)
+        return root
 
     def _rise(self, hole: int, key: float) -> None:
         """Larger parents move down into the hole until ``key`` fits."""
@@ -210,50 +188,3 @@ class _Pushed(Generic[T]):
             heap[hole] = heap[parent]
             hole = parent
         heap[hole] = key
-
-
-class _Ties(Generic[T]):
-    """Two or more items that share a key: kept as they come, put in order when their turn comes.
-
-    Jobs of one batch are ready at the same microsecond, so ties are ordinary. They take one place in the heap, and
-    whether anything else can run first is asked once for all of them.
-    """
-
-    __slots__ = ("_items", "_ordered", "_tie")
-
-    def __init__(self, first: T, tie: Callable[[T], Any]) -> None:
-        self._items = [first]
-        self._tie = tie
-        self._ordered = False  # then: the first to go is last in the list
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def add(self, item: T) -> None:
-        if self._ordered:
-            self._items.insert(self._place(self._tie(item)), item)
-        else:
-            self._items.append(item)
-
-    def first(self) -> T:
-        if not self._ordered:
-            self._items.reverse()  # the sort is stable: equal ties then leave in order of arrival
-            self._items.sort(key=self._tie, reverse=True)
-            self._ordered = True
-        return self._items[-1]
-
-    def take(self) -> T:
-        first = self.first()
-        self._items.pop()
-        return first
-
-    def _place(self, tie: Any) -> int:
-        """Before all that are equal, so after them in order of leaving. `bisect` knows no descending lists."""
-        low, high = 0, len(self._items)
-        while low < high:
-            middle = (low + high) // 2
-            if tie < self._tie(self._items[middle]):
-                low = middle + 1
-            else:
-                high = middle
-        return low

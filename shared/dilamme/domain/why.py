@@ -130,8 +130,6 @@ def _why_pending(facts: Facts) -> Iterator[Because]:
     if is_ready(job):
         yield Because(cause=Cause.IN_LINE, detail=_in_line(facts))
         yield from _why_not_at_once(facts)
-    if not job["scheduler_alive"]:
-        yield Because(cause=Cause.NO_SCHEDULER, detail=_no_scheduler(facts))
 
 
 def _why_not_at_once(facts: Facts) -> Iterator[Because]:
@@ -140,6 +138,8 @@ def _why_not_at_once(facts: Facts) -> Iterator[Because]:
         yield Because(cause=Cause.UNKNOWN_TYPE, detail=detail)
     if not facts.free:
         yield Because(cause=Cause.WORKERS_BUSY, detail=f"All workers ({facts.slots}) are busy.")
+    if not facts.job["scheduler_alive"]:
+        yield Because(cause=Cause.NO_SCHEDULER, detail=_no_scheduler(facts))
 
 
 def _dependencies(facts: Facts) -> str:
@@ -162,7 +162,7 @@ def _not_due(facts: Facts) -> str:
 
 
 def _in_line(facts: Facts) -> str:
-    place = "behind at least 10,000 others" if facts.ahead >= RANK_MAX else f"{ordinal(facts.ahead + 1)} in line"
+    place = f"behind at least {RANK_MAX:,} others" if facts.ahead >= RANK_MAX else f"{ordinal(facts.ahead + 1)} in line"
     effective = effective_priority_of(facts.job, facts.ageing_seconds)
     waited = span(_seconds(facts.now, facts.job["ready_at"]))
     if effective == facts.job["priority"]:

@@ -42,6 +42,11 @@ def start(connection: Connection, slot: int, token: UUID, hold_seconds: float) -
     return bool(fetch(connection, "start", {"slot": slot, "token": token, "hold": timedelta(seconds=hold_seconds)}))
 
 
+def holds(connection: Connection, token: UUID) -> bool:
+    """Does a worker still have its slot?"""
+    return bool(fetch(connection, "holds", {"token": token})[0]["holds"])
+
+
 def retake(connection: Connection, token: UUID, slots: int, hold_seconds: float) -> bool:
     """Takes any free slot again, for a worker that is still here."""
     return bool(fetch(connection, "retake", {"token": token, "slots": slots, "hold": timedelta(seconds=hold_seconds)}))

@@ -14,8 +14,13 @@ def upsert_types(connection: Connection, types: Sequence[JobType]) -> None:
         {
             "types": [job_type.type for job_type in types],
             "max_attempts": [job_type.max_attempts for job_type in types],
-            "timeouts": [job_type.timeout_seconds for job_type in types],
-            "backoff_bases": [job_type.backoff_base_seconds for job_type in types],
-            "backoff_caps": [job_type.backoff_cap_seconds for job_type in types],
+            "timeouts": [_float(job_type.timeout_seconds) for job_type in types],
+            "backoff_bases": [_float(job_type.backoff_base_seconds) for job_type in types],
+            "backoff_caps": [_float(job_type.backoff_cap_seconds) for job_type in types],
         },
     )
+
+
+def _float(seconds: float | None) -> float | None:
+    """One handler says 30 and another 0.5, and psycopg writes no list that mixes the two."""
+    return None if seconds is None else float(seconds)

@@ -5,9 +5,11 @@ import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -37,66 +39,78 @@ class Crew:
     """``concurrency`` runners, each taking one ticket at a time, in order.
 
     With a concurrency of 1 there is no thread: `work` is called by the one whose thread is to run the handlers.
+
+    The line and the list of what is done are deques, whose ends CPython takes and adds to atomically: a lock for each
+    job cost a worker of short jobs a third of its time. Locks are taken only to wait, and to wake who waits. What is in
+    hand is kept by the controller alone, so it never miscounts a ticket on its way from the line to a runner.
     """
 
     def __init__(self, concurrency: int, execute: Execute) -> None:
         self.concurrency = concurrency
         self._execute = execute
-        lock = threading.Lock()
-        self._changed = threading.Condition(lock)
-        self._work_here = threading.Condition(lock)
         self._todo: deque[Ticket] = deque()
+        self._done: deque[Done] = deque()
+        self._asked: deque[tuple[UUID, Future[dict[UUID, Any]]]] = deque()
         self._running: set[Ticket] = set()
+        self._in_hand: set[Ticket] = set()
         self._abandoned: list[Ticket] = []
-        self._done: list[Done] = []
-        self._asked: list[tuple[UUID, Future[dict[UUID, Any]]]] = []
         self._open = True
+        lock = threading.Lock()
+        self._happened = threading.Condition(lock)
+        self._arrived = threading.Condition(lock)
+        self._controller_waits = False
+        self._runners_waiting = 0
 
     # ===== the controller's side =====
 
     def add(self, tickets: list[Ticket]) -> None:
         """Puts tickets at the end of the line."""
-        with self._changed:
-            self._todo.extend(tickets)
-            self._work_here.notify(len(tickets))
+        self._in_hand.update(tickets)
+        self._todo.extend(tickets)
+        with self._arrived:
+            self._arrived.notify(min(self._runners_waiting, len(tickets)))
 
     def collect(self, timeout_seconds: float) -> list[Done]:
         """What has been done since the last call; waits for something to happen, up to ``timeout_seconds``."""
-        with self._changed:
-            if not self._done and not self._asked:
-                self._changed.wait(timeout_seconds)
-            done, self._done = self._done, []
+        if timeout_seconds > 0 and not self._done and not self._asked:
+            with self._happened:
+                self._controller_waits = True
+                if not self._done and not self._asked:
+                    self._happened.wait(timeout_seconds)
+                self._controller_waits = False
+        done = [self._done.popleft() for _ in range(len(self._done))]
+        done = [one for one in done if not one[0].abandoned]
+        self._in_hand.difference_update(ticket for ticket, _ in done)
         return done
 
     def asked(self) -> list[tuple[UUID, "Future[dict[UUID, Any]]"]]:
         """Handlers that wait for the results of their job's dependencies."""
-        with self._changed:
-            asked, self._asked = self._asked, []
-        return asked
+        return [self._asked.popleft() for _ in range(len(self._asked))]
 
     def withdraw(self, claimed_before: float) -> list[Ticket]:
         """Takes tickets that have not started, and were claimed before a time, out of the line."""
-        with self._changed:
-            stale = [ticket for ticket in self._todo if ticket.claimed_at < claimed_before]
-            if stale:
-                self._todo = deque(ticket for ticket in self._todo if ticket.claimed_at >= claimed_before)
+        if not self._todo or self.oldest_claimed_at() >= claimed_before:
+            return []
+        waiting = list(_taken(self._todo))
+        self._todo.extend(ticket for ticket in waiting if ticket.claimed_at >= claimed_before)
+        stale = [ticket for ticket in waiting if ticket.claimed_at < claimed_before]
+        self._in_hand.difference_update(stale)
         return stale
 
     def abandon(self, now: float) -> list[Ticket]:
         """Gives up on handlers that have run past their time; what they return will be ignored."""
-        with self._changed:
-            overdue = [ticket for ticket in self._running if ticket.ends_by <= now]
-            for ticket in overdue:
-                ticket.abandoned = True
-                self._running.discard(ticket)
-            self._abandoned += overdue
+        overdue = [ticket for ticket in self._run() if ticket.ends_by <= now]
+        for ticket in overdue:
+            ticket.abandoned = True
+        self._in_hand.difference_update(overdue)
+        self._abandoned += overdue
         return overdue
 
     def close(self) -> None:
         """Lets the runners go once the line is empty."""
-        with self._changed:
-            self._open = False
-            self._work_here.notify_all()
+        self._open = False
+        with self._arrived:
+            self._arrived.notify_all()
 
     @property
     def waiting(self) -> int:
@@ -106,68 +120,87 @@ class Crew:
     @property
     def in_hand(self) -> int:
         """Tickets in line, running, or done and not collected; the abandoned are not among them."""
-        with self._changed:
-            return len(self._todo) + len(self._running) + len(self._done)
+        return len(self._in_hand)
 
     def tickets(self) -> list[Ticket]:
         """All that are in hand, and the abandoned."""
-        with self._changed:
-            return [*self._todo, *self._running, *(ticket for ticket, _ in self._done), *self._abandoned]
+        return [*self._in_hand, *self._abandoned]
 
-    def oldest_claimed_at(self) -> float | None:
-        """When the first in line was claimed."""
-        with self._changed:
-            return self._todo[0].claimed_at if self._todo else None
+    def oldest_claimed_at(self) -> float:
+        """When the first in line was claimed; infinity if nothing waits."""
+        try:
+            return self._todo[0].claimed_at
+        except IndexError:
+            return float("inf")
 
-    def first_end(self) -> float | None:
-        """When the first running handler is out of time."""
-        with self._changed:
-            return min((ticket.ends_by for ticket in self._running), default=None)
+    def first_end(self) -> float:
+        """When the first running handler is out of time; infinity if none runs."""
+        return min((ticket.ends_by for ticket in self._run()), default=float("inf"))
 
     def nimble(self, started_after: float) -> int:
         """Runners that are idle or have begun their job only lately."""
-        with self._changed:
-            stuck = sum(ticket.started_at < started_after for ticket in self._running)
+        stuck = sum(ticket.started_at < started_after for ticket in self._run())
         return self.concurrency - stuck - len(self._abandoned)
+
+    def _run(self) -> list[Ticket]:
+        return [ticket for ticket in tuple(self._running) if not ticket.abandoned]
 
     # ===== the runners' side =====
 
     def work(self) -> None:
         """Runs tickets until the crew is closed; an event loop of this thread's own serves async handlers."""
         with asyncio.Runner() as loop:
+            resolve = partial(_resolve, loop)
             while (ticket := self._next()) is not None:
-                outcome = self._execute(ticket, lambda result: _resolve(result, loop))
-                self._finish(ticket, outcome)
+                self._running.add(ticket)
+                outcome = self._execute(ticket, resolve)
+                ticket.seconds = time.monotonic() - ticket.started_at
+                self._running.discard(ticket)
+                self._done.append((ticket, outcome))
+                self._tell()
 
     def ask(self, job_id: UUID) -> dict[UUID, Any]:
         """The results of a job's dependencies, fetched by the controller on its connection."""
         future: Future[dict[UUID, Any]] = Future()
-        with self._changed:
-            self._asked.append((job_id, future))
-            self._changed.notify()
+        self._asked.append((job_id, future))
+        self._tell()
         return future.result()
 
     def _next(self) -> Ticket | None:
-        with self._changed:
+        while True:
+            try:
+                ticket = self._todo.popleft()
+            except IndexError:
+                if not self._wait_for_work():
+                    return None
+            else:
+                ticket.started_at = time.monotonic()
+                return ticket
+
+    def _wait_for_work(self) -> bool:
+        with self._arrived:
             while not self._todo:
                 if not self._open:
-                    return None
-                self._work_here.wait()
-            ticket = self._todo.popleft()
-            ticket.started_at = time.monotonic()
-            self._running.add(ticket)
-            return ticket
+                    return False
+                self._runners_waiting += 1
+                self._arrived.wait()
+                self._runners_waiting -= 1
+        return True
 
-    def _finish(self, ticket: Ticket, outcome: Outcome) -> None:
-        with self._changed:
-            ticket.seconds = time.monotonic() - ticket.started_at
-            if not ticket.abandoned:
-                self._running.discard(ticket)
-                self._done.append((ticket, outcome))
-                self._changed.notify()
+    def _tell(self) -> None:
+        # The controller says that it waits, and looks once more, with the lock held: it cannot miss this.
+        if self._controller_waits:
+            with self._happened:
+                self._happened.notify()
 
 
-def _resolve(result: Any, loop: asyncio.Runner) -> Any:
+def _taken(line: "deque[Ticket]") -> Iterator[Ticket]:
+    with suppress(IndexError):
+        while True:
+            yield line.popleft()
+
+
+def _resolve(loop: asyncio.Runner, result: Any) -> Any:
     if not inspect.isawaitable(result):
         return result
 

@@ -169,11 +169,9 @@ class _Controller:
         if self.unsettled or (not self.crew.in_hand and not self.leaving):
             return 0.0
         now = time.monotonic()
-        oldest = self.crew.oldest_claimed_at()
-        stale_at = _FAR + now if oldest is None else oldest + self.worker.settings.batch_wait_seconds
-        overdue_at = self.crew.first_end() or _FAR + now
-        poll_at = _FAR + now if self.leaving else max(self.quiet_until, now + 0.001)
-        return max(0.001, min(stale_at, overdue_at, poll_at, now + 1.0) - now)
+        stale_at = self.crew.oldest_claimed_at() + self.worker.settings.batch_wait_seconds
+        poll_at = now + (_FAR if self.leaving else POLL_SECONDS)
+        return max(0.001, min(stale_at, self.crew.first_end(), poll_at) - now)
 
     def _watch(self) -> None:
         """Hands back what has waited too long, and gives up on handlers that ran past their time."""
@@ -207,10 +205,8 @@ class _Controller:
         nimble = self.crew.nimble(now - self.worker.settings.batch_wait_seconds / 2)
         settings = self.worker.settings
         most = self.worker.pace.batch_size(nimble, settings.batch_wait_seconds, settings.batch_jobs_max)
-        if nimble <= 0 or self.crew.waiting > most // 2:
-            self.quiet_until = now + POLL_SECONDS if nimble <= 0 else now
-            return
-        self._claim_up_to(most, idle)
+        if nimble > 0 and self.crew.waiting <= most // 2:
+            self._claim_up_to(most, idle)
 
     def _claim_up_to(self, most: int, idle: bool) -> None:
         claims = lanes.claim(self.connection, self._terms(most, idle), uuid4())
@@ -357,6 +353,9 @@ class _Controller:
     def _reconnect(self) -> None:
         self.connection = self.worker.reconnect()
         self._hand_back_unheard()
+        if not slots.holds(self.connection, self.token):
+            # We had just let go of it, or were given up for lost: finish what is in hand, and claim nothing more.
+            self.leaving = self.relieved = True
 
     def _hand_back_unheard(self) -> None:
         known = {ticket.claim.id for ticket in self.crew.tickets()} | {ticket.claim.id for ticket, _ in self.unsettled}

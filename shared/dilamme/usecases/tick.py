@@ -43,7 +43,8 @@ def tick(connection: Connection, settings: Settings, leader: Leader, executor: E
     """Renews the lease, hands the most urgent jobs to workers, then does the chores. None if another leads."""
     dispatched = dispatch(connection, settings, leader, executor)
     if dispatched is not None:
-        rescue.expire(connection, settings)
+        if rescue.expire(connection, settings).due:
+            wake.wake_worker(connection, settings)
         outbox.send_outbox(connection, settings)
         upkeep.sweep(connection, leader.epoch)
     return dispatched

@@ -27,6 +27,9 @@ UPDATE dilamme.worker_slots SET state = 'started', held_until = dilamme.clock() 
 WHERE slot = %(slot)s AND token = %(token)s AND state = 'invited'
 RETURNING slot
 
+-- name: holds
+SELECT EXISTS (SELECT FROM dilamme.worker_slots WHERE token = %(token)s AND state = 'started') AS holds
+
 -- name: retake
 -- A worker that let go and then saw work takes a slot again, under its old token: that is the one which the platform
 -- will name, should it report this invocation lost.

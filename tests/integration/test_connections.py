@@ -1,0 +1,210 @@
+"""Connections that break between invocations, that are left in a transaction, that are not to be had."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+import dilamme
+from dilamme.domain.errors import DatabaseUnavailable, DilammeError
+from dilamme.settings import Settings
+from dilamme.store.connection import Connection, transaction
+from dilamme.usecases import cancel, migrate, outbox, replay, rescue, session, upkeep, wake
+from dilamme.usecases.drain import WorkerEvent
+from dilamme.usecases.tick import Leader, tick
+from tests.integration.entrance import Enter, Entrance
+from tests.integration.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
+from tests.integration.rivals import cut_connections, wait_until
+from tests.integration.workshop import Workshop
+
+NOBODY = UUID(int=0)
+
+
+@pytest.fixture
+def process(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Connection]]:
+    """A function's process without a connection yet; the connections that it opens."""
+    opened: list[Connection] = []
+
+    def connect(conninfo: str) -> Connection:
+        opened.append(_connect(conninfo))
+        return opened[-1]
+
+    _connect = session.connect
+    monkeypatch.setattr(session, "connect", connect)
+    monkeypatch.setattr(session, "_connection", None)
+    monkeypatch.setattr(session, "_schema_is_known", False)
+    monkeypatch.setenv("DATABASE_URL", entrance.url("api"))
+    yield opened
+    for one in opened:
+        one.close()
+
+
+def test_connections_terminated_between_two_invocations_cost_one_reconnect_and_no_double(
+    connection: Connection, process: list[Connection]
+) -> None:
+    """C10."""
+    put(session.connection())
+    put(session.connection())
+    assert len(process) == 1
+    cut_connections(connection)
+    put(session.connection())
+    put(session.connection())
+    assert len(process) == 2
+    assert tally(connection) == {"pending": 4}
+
+
+def test_a_transaction_left_open_by_an_invocation_is_not_bequeathed_to_the_next(
+    connection: Connection, process: list[Connection]
+) -> None:
+    """C11: it is rolled back before anything is done."""
+    left = session.connection()
+    left.execute("BEGIN")
+    dilamme.submit(left, ECHO)
+    put(session.connection())
+    assert tally(connection) == {"pending": 1}
+    assert len(process) == 1
+
+
+def _leader(connection: Connection, settings: Settings) -> Leader:
+    found = connection.execute(
+        "UPDATE dilamme.scheduler_lease SET epoch = epoch + 1, owner = %s RETURNING owner, epoch", (uuid4(),)
+    ).fetchone()
+    assert found is not None
+    return Leader(*found)
+
+
+def _tick(connection: Connection, settings: Settings) -> None:
+    with ThreadPoolExecutor(max_workers=2) as executor:
+        tick(connection, settings, _leader(connection, settings), executor)
+        tick(connection, settings, Leader(uuid4(), -1), executor)
+
+
+def _end_claims(connection: Connection, settings: Settings) -> None:
+    put_many(connection, [{}] * 3)
+    first, *rest = claim(connection)
+    complete(connection, first, first)
+    rescue.rescue_worker(connection, settings, rest[0].token)
+
+
+STEPS: dict[str, Callable[[Connection, Settings], Any]] = {
+    "submit": lambda connection, settings: put(connection),
+    "submit a job whose dependency does not exist": lambda connection, settings: put(
+        connection, dependency_ids=[NOBODY]
+    ),
+    "submit with a key that stands for another job": lambda connection, settings: [
+        put(connection, "key", payload=number) for number in range(2)
+    ],
+    "cancel a job that does not exist": lambda connection, settings: cancel.cancel_job(connection, NOBODY),
+    "cancel a running job": lambda connection, settings: [
+        put(connection),
+        cancel.cancel_job(connection, claim_one(connection).id),
+    ],
+    "cancel a series that does not exist": lambda connection, settings: cancel.cancel_series(connection, NOBODY),
+    "replay a job that never died": lambda connection, settings: replay.replay_job(connection, put(connection)),
+    "replay what is dead": lambda connection, settings: replay.replay_dead(connection, None),
+    "claim, settle, rescue": _end_claims,
+    "tick as leader, and as somebody else": _tick,
+    "expire": lambda connection, settings: rescue.expire(connection, settings),
+    "prune": lambda connection, settings: upkeep.prune(connection, settings),
+    "send the outbox": lambda connection, settings: outbox.send_outbox(connection, settings),
+    "wake": lambda connection, settings: wake.wake(connection, settings, due=True, later=True),
+    "check the schema": lambda connection, settings: migrate.check(connection),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_no_use_case_leaves_a_transaction_open_whether_it_returns_or_raises(
+    connection: Connection, settings: Settings, step: str
+) -> None:
+    """C11."""
+    try:
+        STEPS[step](connection, settings)
+    except DilammeError as error:
+        assert error.status < 500  # noqa: PT017  either way is right; what is left behind is the question
+    assert connection.info.transaction_status.name == "IDLE"
+
+
+def test_no_transaction_is_open_while_a_handler_runs_or_after_its_worker_has_ended(
+    connection: Connection, workshop: Workshop
+) -> None:
+    """C11 for the worker: with handlers that return, raise and ask for results."""
+    seen: list[Any] = []
+
+    @workshop.registry.job("test.look")
+    def look(payload: Any, context: Any) -> Any:
+        results = context.dependency_results
+        threading.Event().wait(0.05)
+        seen.append(_in_transaction(connection))
+        if payload == "raise":
+            raise RuntimeError("as asked for")
+        return list(results.values())
+
+    parent = put(connection, payload="result")
+    put(connection, type="test.look", dependency_ids=[parent])
+    put(connection, type="test.look", payload="raise")
+    workshop.adjust(worker_concurrency=1)
+    workshop.work()
+    assert seen == [0, 0]
+    assert _in_transaction(connection) == 0
+
+
+def _in_transaction(observer: Connection) -> int:
+    found = observer.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND state LIKE 'idle in transaction%'"
+    ).fetchone()
+    assert found is not None
+    count: int = found[0]
+    return count
+
+
+def test_workers_for_whom_there_is_no_connection_lose_no_job(
+    connection: Connection, entrance: Entrance, settings: Settings, workshop: Workshop
+) -> None:
+    """S4: eight workers, three connections. Who gets none ends with a clear error, and the rescue frees its slot."""
+    numbers = list(range(60))
+    put_many(connection, [{"payload": number} for number in numbers])
+    events = [workshop.invite() for _ in range(8)]
+    wait_until(lambda: _connections_of_workers(connection) == 0, "the invitations' connections are gone")
+    connection.execute(f'ALTER DATABASE "{entrance.name}" CONNECTION LIMIT 3')  # type: ignore[call-overload]
+    started = threading.Barrier(8)
+
+    def work(event: WorkerEvent) -> WorkerEvent | None:
+        started.wait()
+        try:
+            workshop.work(event)
+        except DatabaseUnavailable as error:
+            assert "too many connections" in str(error)
+            return event
+        return None
+
+    with ThreadPoolExecutor(max_workers=8) as executor:
+        refused = [event for event in executor.map(work, events) if event is not None]
+    assert 1 <= len(refused) <= 7
+    for event in refused:
+        rescue.rescue_worker(connection, settings, event.token)
+    assert sorted(payload for payload, _ in workshop.ran) == numbers
+    assert tally(connection) == {"completed": 60}
+    assert connection.execute("SELECT count(*) FROM dilamme.worker_slots WHERE state <> 'free'").fetchone() == (0,)
+
+
+def _connections_of_workers(observer: Connection) -> int:
+    found = observer.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'dilamme_worker'"
+    ).fetchone()
+    assert found is not None
+    count: int = found[0]
+    return count
+
+
+def test_the_limits_of_a_transaction_are_gone_after_it(connection: Connection, enter: Enter) -> None:
+    """Invariant 12: SET LOCAL where there is no role to carry them, and nothing set on the session."""
+    for one, limit in ((connection, "20s"), (enter("worker"), "20s"), (enter("api"), "10s")):
+        before = one.execute("SHOW statement_timeout").fetchone()
+        with transaction(one):
+            assert one.execute("SHOW statement_timeout").fetchone() == (limit,)
+            assert one.execute("SHOW lock_timeout").fetchone() != ("0",)
+        assert one.execute("SHOW statement_timeout").fetchone() == before

@@ -1,0 +1,168 @@
+"""No lost wake-up (invariant 11): a job posted at any moment of a worker's leaving is run, or a worker is called for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dilamme import client
+from dilamme import settings as settings_module
+from dilamme.domain.errors import ConfigurationError
+from dilamme.settings import Settings
+from dilamme.store import lanes, slots
+from dilamme.store.connection import Connection
+from dilamme.usecases import wake
+from tests.integration.entrance import Enter
+from tests.integration.invocations import Invocations
+from tests.integration.jobs import ECHO, put, tally
+from tests.integration.rivals import cut_connections
+from tests.integration.workshop import Workshop
+
+
+def _before(step: Callable[..., Any], first: Callable[[], None]) -> Callable[..., Any]:
+    def both(*arguments: Any, **named: Any) -> Any:
+        first()
+        return step(*arguments, **named)
+
+    return both
+
+
+def _after(step: Callable[..., Any], then: Callable[[], None]) -> Callable[..., Any]:
+    def both(*arguments: Any, **named: Any) -> Any:
+        result = step(*arguments, **named)
+        then()
+        return result
+
+    return both
+
+
+MOMENTS = {
+    "before the claim that finds nothing": (lanes, "claim", _before),
+    "after the claim that found nothing": (lanes, "claim", _after),
+    "before the slot is let go of": (slots, "free", _before),
+    "after the slot was let go of": (slots, "free", _after),
+    "before the last look": (lanes, "work_left", _before),
+    "after the last look": (lanes, "work_left", _after),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_job_posted_while_a_worker_leaves_does_not_wait_for_a_tick(
+    enter: Enter,
+    connection: Connection,
+    settings: Settings,
+    workshop: Workshop,
+    invocations: Invocations,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+) -> None:
+    """C15, with one slot: at each moment the leaving worker sees the job, or whoever posts it finds the slot free.
+
+    Never both lose sight of it: then it is completed here without a tick.
+    """
+    one_slot = settings.model_copy(update={"worker_slots": 1})
+    workshop.settings = one_slot
+    slots.provide(connection, 1)
+    poster = enter("api")
+    posted: list[bool] = []
+
+    def post() -> None:
+        if not posted:
+            posted.append(True)
+            put(poster)
+            wake.wake(poster, one_slot, due=True, later=False)
+
+    event = workshop.invite()
+    module, name, placed = MOMENTS[moment]
+    monkeypatch.setattr(module, name, placed(getattr(module, name), post))
+    workshop.work(event)
+    for called in invocations.take_workers():
+        workshop.work(called)
+    assert tally(connection) == {"completed": 1}
+
+
+def test_a_worker_that_takes_its_slot_again_keeps_its_token(
+    enter: Enter, connection: Connection, settings: Settings, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The platform names it by that token, should it be lost now."""
+    held: list[Any] = []
+    workshop.registry.job("test.look")(
+        lambda payload, context: held.extend(
+            connection.execute("SELECT token FROM dilamme.worker_slots WHERE state = 'started'").fetchall()
+        )
+    )
+    event = workshop.invite()
+    poster = enter("api")
+    monkeypatch.setattr(slots, "free", _before(slots.free, lambda: held or put(poster, type="test.look") and None))
+    workshop.work(event)
+    assert held[0] == (event.token,)
+
+
+def test_a_job_that_is_due_calls_one_worker_if_a_slot_is_free(
+    enter: Enter, connection: Connection, settings: Settings, invocations: Invocations
+) -> None:
+    one_slot = settings.model_copy(update={"worker_slots": 1})
+    poster = enter("api")
+    put(poster)
+    for _ in range(3):
+        wake.wake(poster, one_slot, due=True, later=False)
+    assert [function for function, _ in invocations if function == "worker"] == ["worker"]
+
+
+def test_a_worker_that_cannot_be_called_leaves_its_slot_free_and_calls_a_scheduler(
+    enter: Enter, connection: Connection, settings: Settings, invocations: Invocations
+) -> None:
+    poster = enter("api")
+    put(poster)
+    invocations.failing = 1
+    wake.wake(poster, settings, due=True, later=False)
+    assert [function for function, _ in invocations] == ["scheduler"]
+    assert slots.count_slots(connection, settings.worker_slots).free == settings.worker_slots
+
+
+def test_many_who_see_that_nobody_leads_call_one_scheduler(
+    enter: Enter, connection: Connection, settings: Settings, invocations: Invocations
+) -> None:
+    """Once for a job in the near future; a job in the far future is the next trigger's."""
+    posters = [enter("api") for _ in range(5)]
+    put(connection, scheduled_at="2100-01-01T00:00:00Z")
+    wake.wake(posters[0], settings, due=False, later=True)
+    assert list(invocations) == []
+    put(connection)
+    for poster in posters:
+        wake.wake_leader(poster, settings)
+    assert [function for function, _ in invocations] == ["scheduler"]
+
+
+def test_a_callers_wake_starts_what_was_committed(
+    enter: Enter, connection: Connection, invocations: Invocations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DILAMME_WORKER_FUNCTION", "worker")
+    monkeypatch.setattr(settings_module, "load", lambda: settings_module.read({"DILAMME_WORKER_FUNCTION": "worker"}))
+    caller = enter("api")
+    with caller.transaction():
+        client.submit(caller, ECHO)
+        with pytest.raises(ConfigurationError, match="commit first"):
+            client.wake(caller)
+    assert list(invocations) == []
+    client.wake(caller)
+    assert [function for function, _ in invocations if function == "worker"] == ["worker"]
+
+
+def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
+    connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C10, inside an invocation: after a claim and after a settle."""
+    cuts: list[int] = []
+
+    def cut() -> None:
+        if len(cuts) < 2:
+            cuts.append(cut_connections(connection))
+
+    monkeypatch.setattr(lanes, "claim", _after(lanes.claim, cut))
+    for number in range(8):
+        put(connection, payload=number)
+    workshop.work()
+    assert cuts == [1, 1]
+    assert sorted(payload for payload, _ in workshop.ran) == list(range(8))
+    assert tally(connection) == {"completed": 8}

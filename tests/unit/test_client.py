@@ -1,0 +1,77 @@
+"""What the library refuses before it touches the caller's connection."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from dilamme import settings, submit, submit_many, wake
+from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput, TooLarge
+from dilamme.domain.submission import BATCH_JOBS_MAX
+
+
+class Untouchable:
+    """A connection that must not be used."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the connection was touched: {name}")
+
+
+CONNECTION: Any = Untouchable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pointer"),
+    [
+        ({"priority": 0}, "/priority"),
+        ({"payload": float("nan")}, "/payload"),
+        ({"scheduled_at": "tomorrow"}, "/scheduled_at"),
+        ({"interval_seconds": 0.5}, "/interval_seconds"),
+        ({"dependency_ids": ["not an id"]}, "/dependency_ids/0"),
+        ({"max_attempts": 26}, "/max_attempts"),
+        ({"on_dependency_failure": "explode"}, "/on_dependency_failure"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_its_name(arguments: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        submit(CONNECTION, "email.send", **arguments)
+    assert [fault.pointer for fault in refused.value.faults] == [pointer]
+
+
+def test_a_wrong_type_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        submit(CONNECTION, "Email Send")
+
+
+def test_a_payload_that_is_too_large_is_refused_as_such() -> None:
+    with pytest.raises(TooLarge):
+        submit(CONNECTION, "email.send", "x" * 300_000)
+
+
+def test_a_wrong_job_of_a_batch_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        submit_many(CONNECTION, [{"type": "a"}, {"type": "a", "priority": 9}])
+    assert refused.value.faults == (Fault("/jobs/1/priority", "must be less than or equal to 3"),)
+
+
+def test_jobs_of_a_batch_that_wait_for_each_other_are_refused() -> None:
+    batch = [{"type": "a", "ref": "x", "dependency_refs": ["y"]}, {"type": "a", "ref": "y", "dependency_refs": ["x"]}]
+    with pytest.raises(InvalidInput, match="these jobs wait for each other"):
+        submit_many(CONNECTION, batch)
+
+
+@pytest.mark.parametrize("count", [0, BATCH_JOBS_MAX + 1])
+def test_a_batch_of_none_or_of_too_many_is_refused(count: int) -> None:
+    with pytest.raises(InvalidInput, match=f"must hold 1 to 1000 jobs, not {count}"):
+        submit_many(CONNECTION, ({"type": "a"} for _ in range(count)))
+
+
+def test_a_dependency_may_be_given_in_any_sequence() -> None:
+    with pytest.raises(AssertionError, match="the connection was touched"):  # so nothing was refused before
+        submit(CONNECTION, "email.send", dependency_ids=(UUID(int=1),))
+
+
+def test_waking_needs_to_know_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "load", lambda: settings.read({}))
+    with pytest.raises(ConfigurationError, match="DILAMME_WORKER_FUNCTION is not set"):
+        wake(CONNECTION)

@@ -1,0 +1,286 @@
+"""The crew: handlers in threads, tickets in order, and what the controller can learn and take back."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from dilamme.domain.outcome import Complete, Outcome
+from dilamme.domain.registry import JobType
+from dilamme.usecases.crew import Crew, Done, Execute, Ticket
+from tests.unit.test_execute import claim
+
+PATIENCE_SECONDS = 30.0  # of a test for what must happen; nothing waits this long unless it is broken
+ECHO = JobType("echo", lambda payload, context: payload)
+
+
+def ticket(number: int, claimed_at: float = 0.0) -> Ticket:
+    """A ticket for the job of this number."""
+    return Ticket(claim(id=UUID(int=number)), ECHO, claimed_at)
+
+
+def number_of(one: Ticket) -> int:
+    """The job's number."""
+    return one.claim.id.int
+
+
+def echo(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+    """Ends with the job's number as its result."""
+    return Complete(str(number_of(one)))
+
+
+class Gate:
+    """An execution that reports its start and waits for its leave."""
+
+    def __init__(self) -> None:
+        self.started: SimpleQueue[int] = SimpleQueue()
+        self._leaves: dict[int, threading.Event] = {}
+
+    def __call__(self, one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+        leave = self._leaves.setdefault(number_of(one), threading.Event())
+        self.started.put(number_of(one))
+        assert leave.wait(PATIENCE_SECONDS)
+        return echo(one, resolve)
+
+    def start(self) -> int:
+        """The number of the job that has started next."""
+        return self.started.get(timeout=PATIENCE_SECONDS)
+
+    def let_go(self, *numbers: int) -> None:
+        """Lets jobs end, whether they have started or not."""
+        for number in numbers:
+            self._leaves.setdefault(number, threading.Event()).set()
+
+
+@contextmanager
+def working(execute: Execute, concurrency: int = 2) -> Iterator[Crew]:
+    """A crew at work, whose runners have gone home in the end."""
+    crew = Crew(concurrency, execute)
+    threads = [threading.Thread(target=crew.work, daemon=True) for _ in range(concurrency)]
+    for thread in threads:
+        thread.start()
+    yield crew
+    crew.close()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+
+
+def collect(crew: Crew, count: int) -> list[Done]:
+    """What has been done, once it is as much as this."""
+    done: list[Done] = []
+    while len(done) < count:
+        fresh = crew.collect(PATIENCE_SECONDS)
+        assert fresh, "nothing happened"
+        done += fresh
+    return done
+
+
+def test_every_ticket_is_executed_once_and_collected_once() -> None:
+    with working(echo, concurrency=4) as crew:
+        crew.add([ticket(number) for number in range(100)])
+        done = collect(crew, 100)
+        assert sorted((number_of(one), outcome) for one, outcome in done) == [
+            (number, Complete(str(number))) for number in range(100)
+        ]
+        assert crew.collect(0) == []
+        assert crew.tickets() == []
+
+
+def test_a_runner_takes_tickets_in_the_order_of_the_line() -> None:
+    with working(echo, concurrency=1) as crew:
+        crew.add([ticket(3), ticket(1)])
+        crew.add([ticket(2)])
+        assert [number_of(one) for one, _ in collect(crew, 3)] == [3, 1, 2]
+
+
+def test_as_many_jobs_run_at_once_as_there_are_runners_and_no_more() -> None:
+    gate = Gate()
+    with working(gate, concurrency=2) as crew:
+        crew.add([ticket(number) for number in (1, 2, 3)])
+        assert {gate.start(), gate.start()} == {1, 2}
+        assert (crew.waiting, crew.in_hand) == (1, 3)
+        gate.let_go(1)
+        assert gate.start() == 3
+        gate.let_go(2, 3)
+        collect(crew, 3)
+        assert (crew.waiting, crew.in_hand) == (0, 0)
+
+
+def test_what_is_done_is_in_hand_until_it_is_collected() -> None:
+    gate = Gate()
+    with working(gate, concurrency=1) as crew:
+        crew.add([ticket(1), ticket(2)])
+        gate.let_go(1)
+        assert [gate.start(), gate.start()] == [1, 2]
+        assert crew.in_hand == 2
+        assert {number_of(one) for one in crew.tickets()} == {1, 2}
+        assert [number_of(one) for one, _ in crew.collect(PATIENCE_SECONDS)] == [1]
+        assert crew.in_hand == 1
+        gate.let_go(2)
+
+
+def test_collecting_does_not_wait_where_nothing_happens_in_no_time() -> None:
+    assert Crew(1, echo).collect(0.0) == []
+
+
+def test_a_ticket_that_has_waited_too_long_is_taken_out_of_the_line_and_never_starts() -> None:
+    gate = Gate()
+    with working(gate, concurrency=1) as crew:
+        crew.add([ticket(1, claimed_at=10.0)])
+        assert gate.start() == 1
+        crew.add([ticket(2, claimed_at=20.0), ticket(3, claimed_at=30.0), ticket(4, claimed_at=20.0)])
+        assert [number_of(one) for one in crew.withdraw(claimed_before=30.0)] == [2, 4]
+        assert crew.withdraw(claimed_before=30.0) == []
+        assert crew.oldest_claimed_at() == 30.0
+        gate.let_go(1, 3)
+        assert [number_of(one) for one, _ in collect(crew, 2)] == [1, 3]
+
+
+def test_the_first_in_line_was_claimed_longest_ago_and_an_empty_line_has_none() -> None:
+    crew = Crew(1, echo)
+    assert crew.oldest_claimed_at() == float("inf")
+    crew.add([ticket(1, claimed_at=10.0), ticket(2, claimed_at=20.0)])
+    assert crew.oldest_claimed_at() == 10.0
+
+
+def test_a_handler_past_its_time_is_given_up_and_what_it_returns_is_ignored() -> None:
+    gate = Gate()
+    with working(gate, concurrency=1) as crew:
+        late, fine = ticket(1), ticket(2)
+        late.ends_by = 100.0
+        crew.add([late, fine])
+        assert gate.start() == 1
+        assert crew.first_end() == 100.0
+        assert crew.abandon(now=99.9) == []
+        assert crew.abandon(now=100.0) == [late]
+        assert crew.abandon(now=100.0) == []
+        assert late.abandoned
+        assert (crew.in_hand, crew.first_end()) == (1, float("inf"))
+        assert late in crew.tickets()
+        gate.let_go(1, 2)
+        assert [one for one, _ in collect(crew, 1)] == [fine]
+
+
+def test_a_job_without_a_limit_is_never_given_up() -> None:
+    gate = Gate()
+    with working(gate, concurrency=1) as crew:
+        crew.add([ticket(1)])
+        gate.start()
+        assert crew.abandon(now=1e300) == []
+        gate.let_go(1)
+        collect(crew, 1)
+
+
+def test_runners_that_are_stuck_or_given_up_are_not_nimble() -> None:
+    gate = Gate()
+    with working(gate, concurrency=3) as crew:
+        assert crew.nimble(started_after=0.0) == 3
+        stuck, overdue = ticket(1), ticket(2)
+        overdue.ends_by = 100.0
+        crew.add([stuck, overdue])
+        assert {gate.start(), gate.start()} == {1, 2}
+        assert crew.nimble(started_after=0.0) == 3
+        assert crew.nimble(started_after=float("inf")) == 1
+        crew.abandon(now=100.0)
+        assert crew.nimble(started_after=0.0) == 2
+        gate.let_go(1, 2)
+        collect(crew, 1)
+
+
+def test_how_long_a_job_took_is_known_when_it_is_collected() -> None:
+    with working(echo) as crew:
+        crew.add([ticket(1)])
+        ((one, _),) = collect(crew, 1)
+        assert one.started_at > 0
+        assert one.seconds >= 0
+
+
+def test_a_closed_crew_finishes_its_line_before_its_runners_leave() -> None:
+    gate = Gate()
+    with working(gate, concurrency=1) as crew:
+        crew.add([ticket(1), ticket(2)])
+        crew.close()
+        gate.let_go(1, 2)
+        assert len(collect(crew, 2)) == 2
+
+
+def test_with_a_concurrency_of_one_handlers_run_in_the_thread_that_calls_work() -> None:
+    where: list[threading.Thread] = []
+
+    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+        where.append(threading.current_thread())
+        return Complete(None)
+
+    crew = Crew(1, execute)
+    crew.add([ticket(1), ticket(2)])
+    crew.close()
+    crew.work()
+    assert where == [threading.current_thread()] * 2
+
+
+def test_async_handlers_are_awaited_on_an_event_loop_of_their_runners_own() -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def handler() -> str:
+        loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return "awaited"
+
+    crew = Crew(1, lambda one, resolve: Complete(resolve(handler())))
+    crew.add([ticket(1), ticket(2)])
+    crew.close()
+    crew.work()
+    assert [outcome for _, outcome in crew.collect(0)] == [Complete("awaited")] * 2
+    assert loops[0] is loops[1]
+
+
+def test_what_a_sync_handler_returns_is_taken_as_it_is() -> None:
+    crew = Crew(1, lambda one, resolve: Complete(resolve("as it is")))
+    crew.add([ticket(1)])
+    crew.close()
+    crew.work()
+    assert [outcome for _, outcome in crew.collect(0)] == [Complete("as it is")]
+
+
+def test_a_handler_that_asks_waits_for_the_controllers_answer() -> None:
+    crew: Crew
+
+    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+        return Complete(str(crew.ask(one.claim.id)))
+
+    with working(lambda one, resolve: execute(one, resolve), concurrency=1) as crew:
+        crew.add([ticket(1)])
+        job_id, answer = _asked(crew)
+        assert job_id == UUID(int=1)
+        assert crew.asked() == []
+        answer.set_result({UUID(int=2): "result"})
+        ((_, outcome),) = collect(crew, 1)
+        assert outcome == Complete(str({UUID(int=2): "result"}))
+
+
+def test_an_answer_that_fails_is_raised_in_the_handler() -> None:
+    crew: Crew
+
+    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+        with pytest.raises(RuntimeError, match="database lost"):
+            crew.ask(one.claim.id)
+        return Complete(None)
+
+    with working(lambda one, resolve: execute(one, resolve), concurrency=1) as crew:
+        crew.add([ticket(1)])
+        _, answer = _asked(crew)
+        answer.set_exception(RuntimeError("database lost"))
+        assert [outcome for _, outcome in collect(crew, 1)] == [Complete(None)]
+
+
+def _asked(crew: Crew) -> tuple[UUID, "Future[dict[UUID, Any]]"]:
+    while not (asked := crew.asked()):
+        crew.collect(PATIENCE_SECONDS)
+    return asked[0]

@@ -1,0 +1,299 @@
+"""One attempt of a handler: what it can say, what it can do wrong, and how its attempt ends."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+
+from dilamme.domain.job import Claim, Reason
+from dilamme.domain.outcome import MESSAGE_CHARACTERS_MAX, Bury, Complete, HandBack, Outcome, RetryLater
+from dilamme.domain.registry import Fail, JobType, Retry, Snooze
+from dilamme.domain.retry import Backoff
+from dilamme.settings import Settings
+from dilamme.usecases.execute import (
+    RESULT_BYTES_MAX,
+    SNOOZE_SECONDS_MAX,
+    JobContext,
+    backoff,
+    context,
+    execute,
+    timeout_seconds,
+    unknown_type,
+)
+from tests.unit.strategies import NOW, json_values
+
+SETTINGS = Settings()
+PARENT = UUID(int=7)
+
+
+def claim(**fields: Any) -> Claim:
+    """A first attempt of three."""
+    values: dict[str, Any] = {
+        "id": UUID(int=1),
+        "type": "email.send",
+        "payload": {"to": "a@b.c"},
+        "priority": 2,
+        "attempt": 1,
+        "max_attempts": 3,
+        "token": UUID(int=2),
+        "ready_at": NOW,
+        "created_at": NOW,
+        "started_at": NOW,
+        "series_id": None,
+        "unknown_since": None,
+        "last_attempt": False,
+        **fields,
+    }
+    return Claim(**values)
+
+
+def a_context(job: Claim, ask: Callable[[UUID], dict[UUID, Any]] = lambda job_id: {}) -> JobContext:
+    """A context with a minute left."""
+    return context(job, 60.0, lambda: 60.0, ask)
+
+
+def run(handler: Callable[[Any, Any], Any], job: Claim | None = None, resolve: Callable[[Any], Any] = lambda v: v) -> Outcome:
+    """How an attempt of the handler ends, for a chance of one half."""
+    job = job or claim()
+    return execute(job, JobType(job.type, handler), a_context(job), resolve, SETTINGS, rand=lambda: 0.5)
+
+
+def raising(error: BaseException) -> Callable[[Any, Any], Any]:
+    """A handler that raises."""
+
+    def handler(payload: Any, context: Any) -> Any:
+        raise error
+
+    return handler
+
+
+class Unspeakable(Exception):
+    """An exception that cannot be told."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+# ===== success =====
+
+
+def test_a_handler_gets_its_payload_and_a_context_that_knows_the_attempt() -> None:
+    seen: list[Any] = []
+    run(lambda payload, context: seen.append((payload, context.job_id, context.type, context.attempt, context.max_attempts)))
+    assert seen == [({"to": "a@b.c"}, UUID(int=1), "email.send", 1, 3)]
+
+
+def test_a_handler_that_returns_nothing_has_no_result() -> None:
+    assert run(lambda payload, context: None) == Complete(None)
+
+
+@given(json_values)
+def test_what_a_handler_returns_is_kept_as_json(value: Any) -> None:
+    outcome = run(lambda payload, context: value)
+    assert isinstance(outcome, Complete)
+    assert outcome.result is None if value is None else json.loads(outcome.result or "") == value
+
+
+def test_false_and_empty_results_are_results() -> None:
+    assert [run(lambda payload, context, value=value: value) for value in (False, 0, "", [])] == [  # type: ignore[misc]
+        Complete("false"),
+        Complete("0"),
+        Complete('""'),
+        Complete("[]"),
+    ]
+
+
+def test_what_an_async_handler_returns_is_awaited() -> None:
+    async def handler(payload: Any, context: Any) -> Any:
+        await asyncio.sleep(0)
+        return payload
+
+    assert run(handler, resolve=asyncio.run) == Complete('{"to":"a@b.c"}')
+
+
+# ===== results that cannot be kept =====
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (float("nan"), "is not JSON"),
+        ("\0", "holds the character NUL"),
+        ("\ud800", "half a surrogate pair"),
+        ({1, 2}, "is not JSON"),
+        (object(), "is not JSON"),
+        ({"at": NOW}, "is not JSON"),
+        ("x" * RESULT_BYTES_MAX, f"is {RESULT_BYTES_MAX + 2} bytes of JSON; at most {RESULT_BYTES_MAX} are stored"),
+    ],
+)
+def test_a_result_that_cannot_be_stored_is_a_failure_that_says_so(result: Any, why: str) -> None:
+    outcome = run(lambda payload, context: result)
+    assert isinstance(outcome, RetryLater)
+    assert outcome.reason is Reason.RESULT
+    assert outcome.message.startswith("the handler's result ")
+    assert why in outcome.message
+
+
+def test_a_result_of_just_the_size_is_kept() -> None:
+    result = "x" * (RESULT_BYTES_MAX - 2)
+    assert run(lambda payload, context: result) == Complete(f'"{result}"')
+
+
+# ===== failure =====
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("bad address"), "ValueError: bad address"),
+        (KeyError("to"), "KeyError: 'to'"),
+        (SystemExit(3), "SystemExit: 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt: "),
+        (ExceptionGroup("both", [ValueError(), TypeError()]), "ExceptionGroup: both (2 sub-exceptions)"),
+        (Unspeakable(), "Unspeakable: (its text could not be made)"),
+    ],
+)
+def test_whatever_a_handler_raises_fails_its_attempt_and_nothing_else(error: BaseException, message: str) -> None:
+    assert run(raising(error)) == RetryLater(Reason.ERROR, message, 7.5)
+
+
+def test_the_last_attempt_that_fails_is_buried_with_its_message() -> None:
+    assert run(raising(ValueError("boom")), claim(attempt=3)) == Bury(Reason.ERROR, "ValueError: boom")
+
+
+def test_a_failure_is_logged_with_its_stack_and_the_jobs_id(caplog: pytest.LogCaptureFixture) -> None:
+    run(raising(ValueError("boom")))
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[1] is not None
+    assert str(record.exc_info[1]) == "boom"
+    assert vars(record)["job_id"] == str(UUID(int=1))
+
+
+def test_a_message_without_end_is_cut() -> None:
+    outcome = run(raising(ValueError("x" * 10**6)))
+    assert isinstance(outcome, RetryLater)
+    assert len(outcome.message) == MESSAGE_CHARACTERS_MAX
+
+
+# ===== what a handler can say =====
+
+
+def test_retry_is_a_failure_with_the_time_that_the_handler_named() -> None:
+    assert run(raising(Retry("later", after=60))) == RetryLater(Reason.RETRY, "later", 60)
+
+
+def test_retry_without_a_time_takes_the_backoff() -> None:
+    assert run(raising(Retry("later"))) == RetryLater(Reason.RETRY, "later", 7.5)
+
+
+def test_retry_on_the_last_attempt_is_the_end() -> None:
+    assert run(raising(Retry("later", after=1)), claim(attempt=3)) == Bury(Reason.RETRY, "later")
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [(-5, 0), (0, 0), (0.5, 0.5), (10**12, SNOOZE_SECONDS_MAX), (float("inf"), SNOOZE_SECONDS_MAX), (float("nan"), 0)],
+)
+def test_a_time_that_a_handler_names_is_held_between_now_and_a_year(asked: float, given: float) -> None:
+    assert run(raising(Retry("later", after=asked))) == RetryLater(Reason.RETRY, "later", given)
+    assert run(raising(Snooze(asked))) == HandBack(given)
+
+
+def test_snooze_costs_no_attempt_even_on_the_last_one() -> None:
+    assert run(raising(Snooze(60)), claim(attempt=3)) == HandBack(60, unknown=False)
+
+
+def test_fail_buries_at_once_with_attempts_left() -> None:
+    assert run(raising(Fail("no such customer"))) == Bury(Reason.FAIL, "no such customer")
+
+
+@pytest.mark.parametrize("after", ["soon", timedelta(minutes=1)])
+def test_a_time_that_is_no_number_is_an_error_of_the_handlers(after: Any) -> None:
+    def handler(payload: Any, context: Any) -> Any:
+        raise Retry(after=after)
+
+    outcome = run(handler)
+    assert isinstance(outcome, RetryLater)
+    assert outcome.reason is Reason.ERROR
+
+
+@pytest.mark.parametrize("say", [Fail, Retry])
+def test_words_that_cannot_be_told_do_not_take_the_runner_with_them(say: type[Exception]) -> None:
+    outcome = run(raising(say(Unspeakable())))
+    assert isinstance(outcome, Bury | RetryLater)
+    assert outcome.message == "(its text could not be made)"
+
+
+# ===== what a type asks for =====
+
+
+def test_a_types_own_timeout_and_backoff_beat_the_settings() -> None:
+    own = JobType("a", print, timeout_seconds=5, backoff_base_seconds=1, backoff_cap_seconds=2)
+    assert (timeout_seconds(own, SETTINGS), backoff(own, SETTINGS)) == (5, Backoff(1, 2))
+    plain = JobType("a", print)
+    assert (timeout_seconds(plain, SETTINGS), backoff(plain, SETTINGS)) == (60, Backoff(10, 3600))
+
+
+def test_a_failure_waits_for_the_backoff_of_its_type() -> None:
+    job = claim()
+    hasty = JobType(job.type, raising(ValueError()), backoff_base_seconds=1)
+    outcome = execute(job, hasty, a_context(job), lambda value: value, SETTINGS, rand=lambda: 0.0)
+    assert outcome == RetryLater(Reason.ERROR, "ValueError: ", 0.5)
+
+
+# ===== the context =====
+
+
+def test_the_deadline_is_in_utc_and_as_far_away_as_there_is_time() -> None:
+    before = datetime.now(UTC)
+    job_context = context(claim(), 60.0, lambda: 12.5, lambda job_id: {})
+    assert before + timedelta(seconds=60) <= job_context.deadline <= datetime.now(UTC) + timedelta(seconds=60)
+    assert job_context.remaining_seconds() == 12.5
+
+
+def test_the_results_of_dependencies_are_asked_for_once_and_only_if_they_are_wanted() -> None:
+    asked: list[UUID] = []
+
+    def ask(job_id: UUID) -> dict[UUID, Any]:
+        asked.append(job_id)
+        return {PARENT: [1]}
+
+    job_context = a_context(claim(), ask)
+    assert asked == []
+    assert [job_context.dependency_results, job_context.dependency_results] == [{PARENT: [1]}] * 2
+    assert asked == [UUID(int=1)]
+
+
+def test_the_handlers_logger_carries_the_job_beside_what_the_handler_adds(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    a_context(claim(attempt=2)).logger.info("sent to %s", "a@b.c", extra={"provider": "x"})
+    (record,) = caplog.records
+    assert record.getMessage() == "sent to a@b.c"
+    assert {name: vars(record)[name] for name in ("job_id", "job_type", "attempt", "provider")} == {
+        "job_id": str(UUID(int=1)),
+        "job_type": "email.send",
+        "attempt": 2,
+        "provider": "x",
+    }
+
+
+# ===== types that nobody knows =====
+
+
+def test_a_job_of_a_type_that_the_worker_does_not_know_is_handed_back_for_later() -> None:
+    assert unknown_type(claim(), SETTINGS, NOW) == HandBack(30, unknown=True)
+    assert unknown_type(claim(unknown_since=NOW - timedelta(seconds=3599)), SETTINGS, NOW) == HandBack(30, unknown=True)
+
+
+def test_after_the_grace_a_job_of_an_unknown_type_is_dead_with_attempts_left() -> None:
+    outcome = unknown_type(claim(unknown_since=NOW - timedelta(hours=1)), SETTINGS, NOW)
+    assert isinstance(outcome, Bury)
+    assert outcome.reason is Reason.UNKNOWN_TYPE
+    assert "'email.send' since 2030-01-31T08:30:00" in outcome.message

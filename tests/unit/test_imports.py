@@ -1,0 +1,209 @@
+"""Arrows point down: functions → usecases → store | aws → domain. And each library has one home."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+import dilamme
+from tests.unit.sources import ROOT, Module, imports, module, modules
+
+# What a part may import of ours. The longest prefix of a module's name counts.
+BELOW = {
+    "dilamme.domain": ["dilamme.domain"],
+    "dilamme.settings": ["dilamme.domain"],
+    "dilamme.store": ["dilamme.store", "dilamme.domain"],
+    "dilamme.aws": ["dilamme.aws", "dilamme.domain"],
+    "dilamme.usecases": ["dilamme.usecases", "dilamme.store", "dilamme.aws", "dilamme.settings", "dilamme.domain"],
+    "dilamme.client": ["dilamme.usecases", "dilamme.store", "dilamme.settings", "dilamme.domain"],
+    "dilamme": ["dilamme.client", "dilamme.domain"],
+    "functions": ["dilamme"],
+    # What users write needs what they are told of, and no more.
+    "functions.worker.jobs": [f"dilamme.{name}" for name in dilamme.__all__],
+}
+# Where a library may be imported. What is not named here comes with Python.
+HOMES = {
+    "pydantic": ["dilamme.domain", "dilamme.settings", "functions.api"],
+    "pydantic_core": ["dilamme.domain"],
+    # At home in the store; beside it, for the names below and for its exceptions.
+    "psycopg": ["dilamme.store", "dilamme.usecases", "dilamme.client", "dilamme.aws.database", "functions"],
+    "uuid_utils": ["dilamme.store"],
+    "boto3": ["dilamme.aws"],
+    "botocore": ["dilamme.aws"],
+    "mypy_boto3_lambda": ["dilamme.aws"],
+    "mypy_boto3_sqs": ["dilamme.aws"],
+    "aws_lambda_powertools": ["dilamme.aws", "functions"],
+}
+DRIVER_NAMES = {
+    "dilamme.client": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
+    "dilamme.aws.database": {"psycopg.conninfo.make_conninfo"},
+}
+SIDEWAYS = {
+    ("dilamme.aws.http", "dilamme.store.faults"): "the frame of the doorway turns PostgreSQL's errors into answers too",
+}
+# The domain gets the time and the chance as arguments, and touches nothing.
+IMPURE_MODULES = {
+    *("asyncio", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil"),
+    *("signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib"),
+}
+IMPURE_CALLS = {
+    *("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "open", "print", "input"),
+    *("uuid1", "uuid4", "uuid.uuid1", "uuid.uuid4"),
+}
+
+
+def problems(source: Module) -> Iterator[str]:
+    """What a module imports or calls that it must not, a sentence each."""
+    for name in imports(source.tree):
+        top = name.partition(".")[0]
+        if name.startswith("."):
+            yield f"{source.name} imports {name}: relative imports hide which way an arrow points"
+        elif top == "dilamme":
+            if not lies_in(name, BELOW[part_of(source.name)]) and not is_sideways(source.name, name):
+                yield f"{source.name} imports {name}, which is not below it"
+        elif top in HOMES:
+            if not lies_in(source.name, HOMES[top]):
+                yield f"{source.name} imports {top}, which is at home in {HOMES[top]}"
+        elif top not in sys.stdlib_module_names:
+            yield f"{source.name} imports {top}, which is no library of ours, or a sibling"
+    if not source.name.startswith("dilamme.store"):
+        allowed = DRIVER_NAMES.get(source.name, set())
+        for name in driver_names(source.tree):
+            if name not in allowed and not is_exception(name):
+                yield f"{source.name} uses {name}: only the store talks to the database"
+    if source.name.startswith("dilamme.domain"):
+        yield from impurities(source)
+
+
+def part_of(name: str) -> str:
+    """The part of the project that a module belongs to."""
+    return max((part for part in BELOW if lies_in(name, [part])), key=len)
+
+
+def lies_in(name: str, parts: list[str]) -> bool:
+    """Is the name one of the parts, or inside of one?"""
+    return any(f"{name}.".startswith(f"{part}.") for part in parts)
+
+
+def is_sideways(importer: str, name: str) -> bool:
+    """Is it one of the arrows that are known to point sideways?"""
+    return any(importer == one and lies_in(name, [other]) for one, other in SIDEWAYS)
+
+
+def driver_names(tree: ast.AST) -> Iterator[str]:
+    """What is used of psycopg: the longest dotted names, and what is imported from it."""
+    yield from (name for name in imports(tree) if name.startswith("psycopg."))
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and id(node) not in inner and ast.unparse(node).startswith("psycopg."):
+            yield ast.unparse(node)
+
+
+def is_exception(name: str) -> bool:
+    """Is it one of the driver's exceptions?"""
+    found: object = psycopg
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    return isinstance(found, type) and issubclass(found, psycopg.Error)
+
+
+def impurities(source: Module) -> Iterator[str]:
+    """What touches the world."""
+    for name in imports(source.tree):
+        if name.partition(".")[0] in IMPURE_MODULES:
+            yield f"{source.name} imports {name}, but the domain has no clock, no dice and no world"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in IMPURE_CALLS:
+            yield f"{source.name} calls {ast.unparse(node)}, but the domain has no clock, no dice and no world"
+
+
+def names(source: Module) -> str:
+    """How pytest shows a module."""
+    return source.name
+
+
+@pytest.mark.parametrize("source", modules(), ids=names)
+def test_a_module_imports_only_what_lies_below_it(source: Module) -> None:
+    assert list(problems(source)) == []
+
+
+def test_the_walk_sees_every_part_of_the_project() -> None:
+    assert {part_of(source.name) for source in modules()} == BELOW.keys()
+
+
+def test_every_arrow_that_points_sideways_is_there() -> None:
+    for importer, imported in SIDEWAYS:
+        (source,) = [one for one in modules() if one.name == importer]
+        assert any(lies_in(name, [imported]) for name in imports(source.tree))
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("dilamme.domain.job", "from dilamme.store import lanes"),
+        ("dilamme.domain.job", "from dilamme import settings"),
+        ("dilamme.domain.job", "import dilamme.usecases.tick"),
+        ("dilamme.domain.job", "import psycopg"),
+        ("dilamme.domain.job", "import boto3"),
+        ("dilamme.domain.job", "def f():\n    from random import random"),
+        ("dilamme.domain.job", "import time"),
+        ("dilamme.domain.job", "from datetime import datetime, UTC\nnow = datetime.now(UTC)"),
+        ("dilamme.domain.job", "from uuid import uuid4\nid = uuid4()"),
+        ("dilamme.store.lanes", "from dilamme.usecases import tick"),
+        ("dilamme.store.lanes", "from dilamme.aws.invoke import invoke"),
+        ("dilamme.store.lanes", "from dilamme.settings import Settings"),
+        ("dilamme.store.lanes", "import aws_lambda_powertools"),
+        ("dilamme.aws.invoke", "from dilamme.store import lanes"),
+        ("dilamme.aws.http", "from dilamme.store.lanes import claim"),
+        ("dilamme.aws.invoke", "import psycopg\nconnection = psycopg.connect('')"),
+        ("dilamme.usecases.tick", "from dilamme.client import submit"),
+        ("dilamme.usecases.tick", "import boto3"),
+        ("dilamme.usecases.tick", "if TYPE_CHECKING:\n    from botocore.client import BaseClient"),
+        ("dilamme.usecases.tick", "from aws_lambda_powertools import Logger"),
+        ("dilamme.usecases.tick", "import psycopg\ndef f(): psycopg.connect('')"),
+        ("dilamme.usecases.tick", "from psycopg.rows import dict_row"),
+        ("dilamme.usecases.tick", "from psycopg import sql"),
+        ("dilamme.usecases.tick", "import sqlalchemy"),
+        ("dilamme.usecases.tick", "from . import wake"),
+        ("dilamme.client", "import psycopg\npsycopg.connect('')"),
+        ("functions.api.handler", "from functions.worker import handler"),
+        ("functions.api.handler", "import routes"),
+        ("functions.api.handler", "from . import routes"),
+        ("functions.api.handler", "import boto3"),
+        ("functions.worker.handler", "import jobs.demo"),
+        ("functions.worker.jobs.email", "from dilamme.store.lanes import claim"),
+        ("functions.worker.jobs.email", "import dilamme.store"),
+    ],
+)
+def test_an_arrow_that_points_elsewhere_is_caught(name: str, source: str) -> None:
+    found = list(problems(module(name, source)))
+    assert found
+    assert all(sentence.startswith(name) for sentence in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("dilamme.domain.job", "import math\nfrom datetime import datetime\nfrom pydantic import BaseModel"),
+        ("dilamme.store.lanes", "import psycopg\nfrom dilamme.domain.job import Head\npsycopg.connect('')"),
+        ("dilamme.usecases.tick", "import psycopg\ntry: ...\nexcept psycopg.errors.LockNotAvailable: ..."),
+        ("dilamme.usecases.tick", "from dilamme.store import lanes\nfrom dilamme.aws.invoke import invoke"),
+        ("functions.api.handler", "from dilamme.usecases import read\nfrom aws_lambda_powertools import Logger"),
+        ("functions.worker.jobs.email", "import smtplib\nfrom dilamme import Retry, job"),
+    ],
+)
+def test_an_arrow_that_points_down_is_let_through(name: str, source: str) -> None:
+    assert list(problems(module(name, source))) == []
+
+
+@pytest.mark.parametrize("statement", ["import dilamme", "from dilamme import job, submit", "import dilamme.client"])
+def test_an_application_that_enqueues_does_not_pay_for_the_libraries_of_aws(statement: str) -> None:
+    program = f"import sys\n{statement}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT / "shared", capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "psycopg" in loaded
+    assert not {"boto3", "botocore", "aws_lambda_powertools"} & set(loaded)

@@ -1,0 +1,67 @@
+"""What PostgreSQL holds by itself is what the domain says: the two state the same sets, limits and patterns."""
+
+import re
+
+from dilamme.domain.job import TERMINAL, OnDependencyFailure, Status
+from dilamme.domain.submission import TYPE_PATTERN, Submission
+from dilamme.store.migrate import known_version, steps
+
+
+def check(condition: str) -> str:
+    """A CHECK of the schema, searched by a pattern: its first group."""
+    found = re.search(condition, schema())
+    assert found, f"the schema has no {condition}"
+    return found[1]
+
+
+def schema() -> str:
+    """All migrations, in order."""
+    return "\n".join(text for _, text in steps())
+
+
+def words(text: str) -> set[str]:
+    """The strings of a list."""
+    return set(re.findall(r"'(\w+)'", text))
+
+
+def test_a_row_can_be_in_the_states_of_the_domain_and_in_no_other() -> None:
+    assert words(check(r"status IN \(([^)]*)\)\)")) == set(Status)
+
+
+def test_what_has_ended_has_a_time_of_its_end_and_nothing_else_has() -> None:
+    assert words(check(r"CHECK \(\(status IN \(([^)]*)\)\) = \(finished_at IS NOT NULL\)\)")) == TERMINAL
+
+
+def test_a_dependencys_failure_is_handled_in_the_ways_of_the_domain() -> None:
+    assert words(check(r"on_dependency_failure IN \(([^)]*)\)")) == set(OnDependencyFailure)
+
+
+def test_a_type_has_the_same_pattern_in_both() -> None:
+    assert check(r"type ~ '([^']*)'") == TYPE_PATTERN
+
+
+def test_numbers_have_the_same_limits_in_both() -> None:
+    limits = {name: field["anyOf"][0] if "anyOf" in field else field for name, field in properties().items()}
+    assert check(r"priority BETWEEN (\d AND \d)") == _range(limits["priority"])
+    assert set(re.findall(r"max_attempts BETWEEN (\d+ AND \d+)", schema())) == {_range(limits["maxAttempts"])}
+    assert check(r"interval_seconds >= (\d)") == str(limits["intervalSeconds"]["minimum"])
+
+
+def properties() -> dict[str, dict[str, dict[str, int]]]:
+    """The fields of a submission, as its JSON schema has them."""
+    found: dict[str, dict[str, dict[str, int]]] = Submission.model_json_schema()["properties"]
+    return found
+
+
+def _range(limits: dict[str, int]) -> str:
+    return f"{limits['minimum']} AND {limits['maximum']}"
+
+
+def test_migrations_count_from_one_without_a_gap() -> None:
+    assert [step.version for step, _ in steps()] == list(range(1, known_version() + 1))
+
+
+def test_a_migration_is_compatible_with_code_from_some_version_up_to_its_own() -> None:
+    oldest = [step.compatible_from for step, _ in steps()]
+    assert all(1 <= step.compatible_from <= step.version for step, _ in steps())
+    assert oldest == sorted(oldest)
