@@ -5,14 +5,13 @@ Both are quick in pure Python because the work is split the way a *sequence heap
 queues for cached memory", 2000): what comes in bulk is sorted by C, for a sorted list is a valid heap, and what trickles
 in is sifted by us.
 
-* `_bulk`, what a rebuild brought: the items themselves, the most urgent last, where taking it costs nothing.
-* What was pushed since is known by its key, in one of three lists: `_fresh`, not looked at yet; `_run`, sorted by C;
-  `_heap`, a binary heap, which stays a small share of the run. Only a look says whether sifting the fresh ones is
-  cheaper, or one sort.
+* `_fresh`: what was pushed since anyone looked. Only a look says which of the next two is cheaper.
+* `_bulk`: the items of a rebuild, or of a burst of pushes, the most urgent last, where taking it costs nothing.
+* What trickled in is known by its key: `_heap`, a binary heap of keys, overflows into `_run`, sorted keys, and
+  `_entries` knows what each stands for. Moving a bare number is half the work of moving key and item in two lists,
+  and it compares in one step where a tuple compares level by level.
 
-Only bare keys move, and `_entries` knows what each stands for: moving a number is half the work of moving key and item
-in two lists, and it compares in one step where a tuple compares level by level. The rivals, a textbook heap of tuples
-and `heapq`, are measured beside this one in ``benchmarks/heap_vs_wheel.py``.
+The rivals, a textbook heap of tuples and `heapq`, are measured beside this one in ``benchmarks/heap_vs_wheel.py``.
 """
 
 from collections import deque
@@ -21,24 +20,25 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# The heap's share of the run before it is folded in. A fold costs a merge, in C; a larger heap costs deeper sifts, in
+# The heap's share of the run before it overflows. An overflow costs a merge, in C; a larger heap costs deeper sifts, in
 # Python. Between an eighth and a hundredth the sum is flat.
 _SHARE = 16
-_SHARE_MIN = 32
+_FEW = 32  # not worth a sort
 
 
 class _Ties(deque[T]):
-    """Two or more items that were pushed with the same key: they take one place in the heap, in order of arrival."""
+    """Two or more items that trickled in with the same key: they take one place, in order of arrival."""
 
 
 class MinHeap(Generic[T]):
     """Items in ascending order of ``key(item)``, and of arrival where keys are equal.
 
-    ``key`` gives a number: an int, or a float that is exact (the shorter, the faster). An item must keep its key for
-    as long as the heap holds it; when keys change with time, as ageing does, `rebuild` asks for all of them anew.
+    ``key`` gives a number: an int, or a float that is exact (the shorter, the faster). It is asked at the first look
+    after a push, and again as the item moves, so it must stay the same for as long as the heap holds the item. When
+    keys change with time, as ageing does, make a heap for the new time, or `rebuild`.
 
     A push costs O(1), taking it out O(log n), amortised; a rebuild costs one sort, and taking what it brought costs
-    nothing. Beyond the items, the heap weighs 8 bytes for each of a rebuild, and about 62 for each pushed.
+    nothing. Beyond the items, the heap weighs 8 bytes for each that came in bulk, about 62 for each that trickled in.
     """
 
     __slots__ = ("_bulk", "_bulk_key", "_entries", "_fresh", "_heap", "_key", "_run", "_tied")
@@ -49,33 +49,29 @@ class MinHeap(Generic[T]):
 
     def _replace(self, bulk: list[T]) -> None:
         self._bulk = bulk
-        self._bulk_key: float | None = None  # the key of its last item, once asked for
-        self._entries: dict[float, T | _Ties[T]] = {}
-        self._fresh: list[float] = []
-        self._run: list[float] = []  # descending
+        self._bulk_key: float | None = None  # of its last item, once asked for
+        self._fresh: list[T] = []
         self._heap: list[float] = []
+        self._run: list[float] = []  # descending
+        self._entries: dict[float, T | _Ties[T]] = {}
         self._tied = 0  # items beyond one per key
 
     def __len__(self) -> int:
-        return len(self._bulk) + len(self._entries) + self._tied
+        return len(self._bulk) + len(self._entries) + self._tied + len(self._fresh)
 
     def push(self, item: T) -> None:
-        key = self._key(item)
-        if key in self._entries:
-            self._tie(key, item)
-        else:
-            self._entries[key] = item
-            self._fresh.append(key)
+        self._fresh.append(item)
 
     def rebuild(self, items: Iterable[T]) -> None:
-        """Replaces what the heap holds by ``items``, with fresh keys."""
+        """Replaces what the heap holds by ``items``."""
         bulk = sorted(items, key=self._key)
         bulk.reverse()
         self._replace(bulk)
 
     def peek(self) -> T:
         """The most urgent item, which stays. IndexError if there is none."""
-        if self._bulk and self._bulk_leads():
+        self._settle()
+        if self._bulk_leads():
             return self._bulk[-1]
         if not self._entries:
             raise IndexError("peek into an empty MinHeap")
@@ -84,17 +80,18 @@ class MinHeap(Generic[T]):
 
     def pop(self) -> T:
         """Takes the most urgent item. IndexError if there is none."""
-        if self._bulk and self._bulk_leads():
+        if self._fresh:
+            self._settle()
+        if self._bulk_leads():
             self._bulk_key = None
             return self._bulk.pop()
         if not self._entries:
             raise IndexError("pop from an empty MinHeap")
-        key = self._take_least()
-        entry = self._entries.pop(key)
-        return self._untie(key, entry) if isinstance(entry, _Ties) else entry
+        return self._take_trickled()
 
     def pop_many(self, count: int) -> list[T]:
         """Takes the ``count`` most urgent items, or all if there are fewer, in order."""
+        self._settle()
         if self._entries:
             return [self.pop() for _ in range(min(count, len(self)))]
         cut = max(0, len(self._bulk) - count)
@@ -104,12 +101,64 @@ class MinHeap(Generic[T]):
         return taken
 
     def _bulk_leads(self) -> bool:
-        """Is the bulk's first before all that was pushed? Of equals it is: it came first."""
-        if not self._entries:
-            return True
+        """Is the bulk's next the most urgent? Of equals it is: it came first."""
+        if not self._entries or not self._bulk:
+            return bool(self._bulk)
         if self._bulk_key is None:
             self._bulk_key = self._key(self._bulk[-1])
         return self._bulk_key <= self._least()
+
+    def _settle(self) -> None:
+        """Finds what is fresh its place: a burst is sorted with all the rest, a trickle goes in by its keys."""
+        if len(self._fresh) > max(_FEW, len(self) - len(self._fresh)):
+            self.rebuild(self._as_they_came())
+        elif self._fresh:
+            keys = list(map(self._key, self._fresh))
+            self._place(self._enter(keys, self._fresh))
+            self._fresh = []
+
+    def _as_they_came(self) -> Iterable[T]:
+        """Everything; of equals, what came first comes first."""
+        yield from reversed(self._bulk)
+        for entry in self._entries.values():
+            yield from entry if isinstance(entry, _Ties) else (entry,)
+        yield from self._fresh
+
+    def _enter(self, keys: list[float], items: list[T]) -> list[float]:
+        """The keys that are new here, and need a place; the others share one."""
+        new: list[float] = []
+        for key, item in zip(keys, items, strict=True):
+            if key in self._entries:
+                self._tie(key, item)
+            else:
+                self._entries[key] = item
+                new.append(key)
+        return new
+
+    def _place(self, keys: list[float]) -> None:
+        run, heap = self._run, self._heap
+        if len(heap) + len(keys) > max(_FEW, len(run) // _SHARE):
+            run += heap
+            run += keys
+            run.sort(reverse=True)  # Timsort finds the old run in order and merges: O(n) beside what is new
+            heap.clear()
+        else:
+            for key in keys:
+                self._sift_in(key)
+
+    def _least(self) -> float:
+        """The least key of what trickled in; there is one."""
+        run, heap = self._run, self._heap
+        return heap[0] if heap and not (run and run[-1] < heap[0]) else run[-1]
+
+    def _take_trickled(self) -> T:
+        key = self._least()
+        if self._heap and self._heap[0] == key:
+            self._sift_out()
+        else:
+            self._run.pop()
+        entry = self._entries.pop(key)
+        return self._untie(key, entry) if isinstance(entry, _Ties) else entry
 
     def _tie(self, key: float, item: T) -> None:
         entry = self._entries[key]
@@ -125,46 +174,18 @@ class MinHeap(Generic[T]):
         self._tied -= 1
         return item
 
-    def _least(self) -> float:
-        """The least key of what was pushed; there is one."""
-        if self._fresh:
-            self._settle()
-        return min(self._run[-1:] + self._heap[:1])
-
-    def _take_least(self) -> float:
-        if self._fresh:
-            self._settle()
-        run, heap = self._run, self._heap
-        return self._sift_out() if heap and not (run and run[-1] < heap[0]) else run.pop()
-
-    def _settle(self) -> None:
-        """Finds the fresh keys their place. Timsort finds the run in order and merges: O(n) beside what is new."""
-        run, heap, fresh = self._run, self._heap, self._fresh
-        if len(fresh) + len(heap) > max(_SHARE_MIN, len(run) // _SHARE):
-            run += heap
-            run += fresh
-            run.sort(reverse=True)
-            heap.clear()
-        else:
-            for key in fresh:
-                self._sift_in(key)
-        fresh.clear()
-
     def _sift_in(self, key: float) -> None:
         self._heap.append(key)
         self._rise(len(self._heap) - 1, key)
 
-    def _sift_out(self) -> float:
-        """Takes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.
+    def _sift_out(self) -> None:
+        """Removes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.
 
         The textbook compares the last key on every level of its way down; it came from a leaf, and nearly always
         returns to one.
         """
         heap = self._heap
         key = heap.pop()
-        if not heap:
-            return key
-        root = heap[0]
         last = len(heap) - 1
         hole, child = 0, 1
         while child < last:
@@ -175,8 +196,8 @@ class MinHeap(Generic[T]):
         if child == last:
             heap[hole] = heap[last]
             hole = last
-        self._rise(hole, key)
-        return root
+        if heap:
+            self._rise(hole, key)
 
     def _rise(self, hole: int, key: float) -> None:
         """Larger parents move down into the hole until ``key`` fits."""

@@ -15,12 +15,19 @@ class Pace:
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._by_type: dict[str, deque[float]] = {}
+        self._high: dict[str, float] = {}
 
     def record(self, timed: Iterable[tuple[str, float]]) -> None:
         """Adds (type, seconds) pairs."""
+        fresh: dict[str, list[float]] = {}
         for type_, seconds in timed:
-            self._recent.append(seconds)
-            self._by_type.setdefault(type_, deque(maxlen=_SAMPLES_MAX)).append(seconds)
+            fresh.setdefault(type_, []).append(seconds)
+        for type_, durations in fresh.items():
+            self._recent.extend(durations)
+            samples = self._by_type.setdefault(type_, deque(maxlen=_SAMPLES_MAX))
+            samples.extend(durations)
+            if len(samples) >= _SAMPLES_MIN:
+                self._high[type_] = max(samples)
 
     @property
     def typical_seconds(self) -> float:
@@ -32,8 +39,7 @@ class Pace:
 
         The largest of the last 128: an estimate of the 99th percentile that errs to the safe side.
         """
-        samples = self._by_type.get(type_, ())
-        return max(samples) if len(samples) >= _SAMPLES_MIN else None
+        return self._high.get(type_)
 
     def batch_size(self, runners: int, wait_seconds: float, most: int) -> int:
         """How many jobs keep ``runners`` busy for half of ``wait_seconds``, at least one each."""

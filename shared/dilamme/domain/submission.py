@@ -43,6 +43,8 @@ _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzin
 _TOO_LARGE = "too_large"
 S = TypeVar("S", bound="Submission")
 
+_canonical = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
+
 
 def json_text(value: Any) -> str:
     """``value`` as the canonical JSON that PostgreSQL can hold: keys sorted, no spaces.
@@ -51,7 +53,7 @@ def json_text(value: Any) -> str:
         ValueError: JSON or ``jsonb`` cannot hold it (NaN, NUL, half a surrogate pair, too deep), with the remedy.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+        text = _canonical(value)
         text.encode()
     except UnicodeEncodeError:
         raise ValueError("holds half a surrogate pair, which is not Unicode text: send whole characters") from None

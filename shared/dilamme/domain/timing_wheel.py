@@ -18,6 +18,16 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
+class _Slot(Generic[T]):
+    """Side by side, not in pairs: a slot that has passed is then handed out whole, and each item is spared a tuple."""
+
+    __slots__ = ("dues", "items")
+
+    def __init__(self) -> None:
+        self.dues: list[int] = []
+        self.items: list[T] = []
+
+
 class TimingWheel(Generic[T]):
     """Items by the microsecond at which they fall due. Any time will do: past, on a boundary, revolutions ahead.
 
@@ -31,27 +41,29 @@ class TimingWheel(Generic[T]):
         if slot_us < 1 or slots < 1:
             raise ValueError("a timing wheel needs a slot, and a slot a microsecond")
         self._slot_us = slot_us
-        self._slots: list[list[tuple[int, T]]] = [[] for _ in range(slots)]
-        self._later: list[tuple[int, T]] = []  # beyond this revolution
+        self._slots = [_Slot[T]() for _ in range(slots)]
+        self._later = _Slot[T]()  # beyond this revolution
         self._start_us = start_us  # of this revolution
         self._hand = 0  # every slot before this one has been handed out
 
     def __len__(self) -> int:
-        return sum(map(len, self._slots)) + len(self._later)
+        return sum(len(slot.items) for slot in (*self._slots, self._later))
 
     def insert(self, due_us: int, item: T) -> None:
         """Adds an item; one that is overdue comes with the next `advance`."""
         slots = self._slots
         place = (due_us - self._start_us) // self._slot_us
         if place < self._hand:
-            slots[self._hand].append((due_us, item))
+            slot = slots[self._hand]
         elif place < len(slots):
-            slots[place].append((due_us, item))
+            slot = slots[place]
         else:
-            self._later.append((due_us, item))
+            slot = self._later
+        slot.dues.append(due_us)
+        slot.items.append(item)
 
-    def advance(self, now_us: int) -> list[tuple[int, T]]:
-        """Takes out what is due at ``now_us``, as (due_us, item): nothing early, nothing twice, in no order.
+    def advance(self, now_us: int) -> list[T]:
+        """Takes out what is due at ``now_us``: nothing early, nothing twice, in no order.
 
         A clock that goes backwards moves no hand. A jump ahead, however far, costs one revolution.
         """
@@ -63,32 +75,34 @@ class TimingWheel(Generic[T]):
 
     def next_due(self) -> int | None:
         """The earliest time, in microseconds, at which something is due; None if the wheel is empty."""
-        for entries in (*self._slots[self._hand :], self._later):
-            if entries:
-                return min(due_us for due_us, _ in entries)
+        for slot in (*self._slots[self._hand :], self._later):
+            if slot.dues:
+                return min(slot.dues)
         return None
 
-    def _sweep(self, hand: int) -> list[tuple[int, T]]:
+    def _sweep(self, hand: int) -> list[T]:
         """Moves the hand. The slots that it leaves behind lie wholly in the past."""
-        due: list[tuple[int, T]] = []
-        for entries in self._slots[self._hand : hand]:
-            due += entries
-            entries.clear()
+        due: list[T] = []
+        for slot in self._slots[self._hand : hand]:
+            due += slot.items
+            slot.items.clear()
+            slot.dues.clear()
         self._hand = hand
         return due
 
     def _turn(self, hand: int) -> None:
         """Begins a revolution at the hand, and deals out what it reaches."""
-        later, self._later = self._later, []
+        later, self._later = self._later, _Slot[T]()
         self._start_us += hand * self._slot_us
         self._hand = 0
-        for due_us, item in later:
+        for due_us, item in zip(later.dues, later.items, strict=True):
             self.insert(due_us, item)
 
-    def _split(self, now_us: int) -> list[tuple[int, T]]:
+    def _split(self, now_us: int) -> list[T]:
         """Takes what is due out of the hand's slot: the one slot that can hold both."""
-        entries = self._slots[self._hand]
-        due = [entry for entry in entries if entry[0] <= now_us]
+        slot = self._slots[self._hand]
+        due = [item for due_us, item in zip(slot.dues, slot.items, strict=True) if due_us <= now_us]
         if due:
-            self._slots[self._hand] = [entry for entry in entries if entry[0] > now_us]
+            slot.items = [item for due_us, item in zip(slot.dues, slot.items, strict=True) if due_us > now_us]
+            slot.dues = [due_us for due_us in slot.dues if due_us > now_us]
         return due

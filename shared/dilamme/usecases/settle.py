@@ -101,11 +101,11 @@ def _complete(
     connection: Connection, settled: list[tuple[Fence, Complete]], wait: bool, settlement: Settlement
 ) -> None:
     if settled:
-        ended = store.complete(connection, settled, wait=wait)
-        settlement.done.update(job.id for job in ended)
-        released = finish.after_success(connection, ended)
+        done, recurring = store.complete(connection, settled, wait=wait)
+        released = finish.after_success(connection, done, recurring)
+        settlement.done |= done
         settlement.due |= any(released)
-        settlement.later |= not all(released) or any(job.series_id for job in ended)
+        settlement.later |= not all(released) or bool(recurring)
 
 
 def _retry(connection: Connection, settled: list[tuple[Fence, RetryLater]], wait: bool, settlement: Settlement) -> None:

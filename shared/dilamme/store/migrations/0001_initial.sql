@@ -58,7 +58,9 @@ CREATE TABLE dilamme.jobs (
 CREATE INDEX jobs_lane ON dilamme.jobs (priority, ready_at, created_at, id)
     WHERE status = 'pending' AND unmet_dependencies = 0;
 CREATE INDEX jobs_blocked ON dilamme.jobs (id) WHERE status = 'pending' AND unmet_dependencies > 0;
-CREATE INDEX jobs_lease ON dilamme.jobs (lease_expires_at) WHERE status = 'running';
+-- Not `WHERE status = 'running'`, which says the same: a settle would then be free to look for its jobs here, where every
+-- job that ran leaves a dead entry until vacuum comes, instead of by their ids.
+CREATE INDEX jobs_lease ON dilamme.jobs (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
 -- Serves retention, the dead letters and the counts of what has ended.
 CREATE INDEX jobs_finished ON dilamme.jobs (status, priority, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX jobs_idempotency_key ON dilamme.jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;

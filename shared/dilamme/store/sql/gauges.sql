@@ -6,7 +6,8 @@ SELECT
         SELECT FROM dilamme.jobs WHERE status = 'dead' AND finished_at IS NOT NULL
         ORDER BY status, priority, finished_at LIMIT %(most)s) AS job) AS dead,
     (SELECT count(*) FROM (
-        SELECT FROM dilamme.jobs WHERE status = 'running' ORDER BY lease_expires_at LIMIT %(most)s) AS job) AS running,
+        SELECT FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at IS NOT NULL
+        ORDER BY lease_expires_at LIMIT %(most)s) AS job) AS running,
     ready.p1 AS ready_p1, ready.p2 AS ready_p2, ready.p3 AS ready_p3,
     coalesce(extract(epoch FROM dilamme.clock() - ready.oldest), 0)::double precision AS oldest_ready_seconds
 FROM (

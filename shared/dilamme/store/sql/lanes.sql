@@ -64,10 +64,11 @@ claimed AS (
     SET status = 'running', attempt = job.attempt + 1, started_at = dilamme.clock(), worker = %(worker)s,
         token = %(token)s, lease_expires_at = dilamme.clock() + %(lease)s::interval
     WHERE job.id = ANY(ARRAY(SELECT id FROM chosen)) AND job.status = 'pending'
-    RETURNING job.id, job.type, job.payload, job.priority, job.attempt, job.token, job.ready_at, job.created_at,
+    RETURNING job.id, job.type, job.payload::text AS payload, job.priority, job.attempt, job.ready_at, job.created_at,
               job.started_at, job.series_id, job.unknown_since
 )
-SELECT claimed.*, locked.max_attempts, locked.last_attempt
+SELECT claimed.id, claimed.type, claimed.payload, claimed.priority, claimed.attempt, locked.max_attempts, claimed.ready_at,
+       claimed.created_at, claimed.started_at, claimed.series_id, claimed.unknown_since, locked.last_attempt
 FROM claimed JOIN locked ON locked.id = claimed.id
 ORDER BY locked.effective, locked.ready_at, locked.created_at, locked.id
 
@@ -101,12 +102,13 @@ SELECT EXISTS (
        AND ready_at <= dilamme.clock()) AS work_left
 
 -- name: near_future
--- What falls due before the next tick, for the timing wheel; with the time, in one round trip. Bounded: more than this
--- at one instant is a backlog, which the next tick takes up.
+-- What falls due before the next tick, for the timing wheel; with the time, in one round trip. From the tick's own look
+-- on: what has fallen due since, while it called workers and did its chores, would else wait for the next. Bounded: more
+-- than this at one instant is a backlog, which the next tick takes up.
 SELECT clock.now, job.id, job.ready_at
 FROM (SELECT dilamme.clock() AS now) AS clock
 LEFT JOIN LATERAL (
     SELECT id, ready_at FROM dilamme.jobs
     WHERE priority IN (1, 2, 3) AND status = 'pending' AND unmet_dependencies = 0
-      AND ready_at > dilamme.clock() AND ready_at <= dilamme.clock() + %(ahead)s::interval
+      AND ready_at > %(since)s AND ready_at <= dilamme.clock() + %(ahead)s::interval
     LIMIT %(most)s) AS job ON true

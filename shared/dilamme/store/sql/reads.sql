@@ -37,7 +37,7 @@ WHERE status = %(status)s AND status IN ('completed', 'dead', 'cancelled') AND f
 ORDER BY status, priority, finished_at LIMIT %(most)s
 
 -- name: few_running
-SELECT id FROM dilamme.jobs WHERE status = 'running' ORDER BY lease_expires_at LIMIT %(most)s
+SELECT id FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at IS NOT NULL ORDER BY lease_expires_at LIMIT %(most)s
 
 -- name: few_pending
 (SELECT id FROM dilamme.jobs WHERE status = 'pending' AND unmet_dependencies = 0
@@ -138,7 +138,8 @@ GROUP BY lane.priority
 UNION ALL
 SELECT 'running', lane.priority, count(job.priority), sum(count(job.priority)) OVER () >= %(fewer)s
 FROM (VALUES (1), (2), (3)) AS lane (priority) LEFT JOIN (
-    SELECT priority FROM dilamme.jobs WHERE status = 'running' ORDER BY lease_expires_at LIMIT %(fewer)s
+    SELECT priority FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at IS NOT NULL
+    ORDER BY lease_expires_at LIMIT %(fewer)s
 ) AS job ON job.priority = lane.priority
 GROUP BY lane.priority
 UNION ALL
