@@ -32,12 +32,13 @@ class Spread:
     rounds: int
 
     def __str__(self) -> str:
-        return f"{self.median:,.{decimals(self.median)}f}"
+        return figure(self.median)
 
 
-def decimals(value: float) -> int:
-    """So many that three digits show."""
-    return 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+def figure(value: float) -> str:
+    """With so many decimals that three digits show."""
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{decimals}f}"
 
 
 def spread(samples: Sequence[float]) -> Spread:

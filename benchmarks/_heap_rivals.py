@@ -60,29 +60,32 @@ def by_ready(jobs: Iterable[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: job.ready_us)
 
 
+# Ageing, reckoned the quick way in every rival: what has waited for two steps is at the top.
+_TOP_US = 2 * AGEING_US
+
+
 def levels(job: Job) -> tuple[int, int, int, UUID, Job]:
     """The comparator as the textbook has it: a tuple, level by level."""
-    ready_us = job.ready_us
-    aged = job.priority - (NOW_US - ready_us) // AGEING_US
-    return (aged if aged > 1 else 1, ready_us, job.created_us, job.id, job)  # noqa: FURB136 - a call costs more
+    wait_us = NOW_US - job.ready_us
+    effective = 1 if wait_us >= _TOP_US else (1, 1, 2, 3)[job.priority - wait_us // AGEING_US]
+    return (effective, job.ready_us, job.created_us, job.id, job)
 
 
-_LEVEL = 2.0**51  # more than any wait, in microseconds, for 71 years; three of them leave a float exact
+# 2 ** 51 µs are more than any wait for 71 years, and three times as much leaves a float exact.
+_LEVELS = tuple(level * 2.0**51 for level in (1, 1, 2, 3))
 
 
 def urgency(job: Job) -> float:
     """The comparator's first two levels as one exact number; the others are the order of arrival."""
     wait_us = NOW_US - job.ready_us
-    aged = job.priority - wait_us // AGEING_US
-    return (aged if aged > 1 else 1) * _LEVEL - wait_us  # noqa: FURB136 - as above
+    if wait_us >= _TOP_US:
+        return _LEVELS[1] - wait_us
+    return _LEVELS[job.priority - wait_us // AGEING_US] - wait_us
 
 
 def packed(job: Job) -> int:
     """All four levels as one integer of 254 bits."""
-    ready_us = job.ready_us
-    aged = job.priority - (NOW_US - ready_us) // AGEING_US
-    effective = aged if aged > 1 else 1  # noqa: FURB136 - as above
-    return ((effective << 62 | ready_us) << 62 | job.created_us) << 128 | job.id.int
+    return ((levels(job)[0] << 62 | job.ready_us) << 62 | job.created_us) << 128 | job.id.int
 
 
 class TextbookHeap:
@@ -130,14 +133,17 @@ class TextbookHeap:
 
 
 class NeverSorting(MinHeap[Job]):
-    """`MinHeap` with its own sifts alone: what the heap in it does without the help of C's sort."""
+    """`MinHeap` with its own sifts alone, push by push: what the heap in it does without the help of C's sort."""
 
     __slots__ = ()
 
-    def _settle(self) -> None:
-        for key in self._fresh:
+    def push(self, item: Job) -> None:
+        key = self._key(item)
+        if key in self._entries:
+            self._tie(key, item)
+        else:
+            self._entries[key] = item
             self._sift_in(key)
-        self._fresh.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +198,12 @@ def _put_wheel(wheel: TimingWheel[Job], jobs: Iterable[Job]) -> None:
 
 def _take_wheel(wheel: TimingWheel[Job], count: int) -> list[Job]:
     """Slot by slot, as the hand goes round, until all are out."""
-    due: list[tuple[int, Job]] = []
+    due: list[Job] = []
     now_us = NOW_US
     while len(due) < count:
         now_us += SLOT_US
         due += wheel.advance(now_us)
-    return [job for _, job in due]
+    return due
 
 
 OURS = "MinHeap"

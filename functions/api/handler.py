@@ -10,6 +10,7 @@ from pydantic import Field
 
 from dilamme import settings
 from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem, read_object
+from dilamme.aws.invoke import prepare
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.job import Status
@@ -49,6 +50,8 @@ LIST_PARAMETERS = {"status", "type", "priority", "seriesId", "limit", "cursor"}
 
 logger, _ = set_up("api")
 configuration = settings.load()
+if configuration.worker_function:
+    prepare()
 app = Door(
     enable_validation=True,
     # An answer that does not fit its model is our mistake, not the caller's.

@@ -6,6 +6,7 @@ from uuid import UUID
 import psycopg
 
 from dilamme import settings
+from dilamme.aws.invoke import prepare
 from dilamme.aws.telemetry import set_up
 from dilamme.usecases import session
 from dilamme.usecases.gauge import gauge
@@ -16,6 +17,8 @@ GAUGE_EVERY_TICKS = 10
 
 logger, metrics = set_up("scheduler")
 configuration = settings.load()
+if configuration.worker_function:
+    prepare()
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -61,7 +61,9 @@ def test_the_dependents_of_a_cancelled_job_follow_it_if_that_is_their_policy() -
     assert [status(job["id"]) for job in (follows, waits, after)] == ["cancelled", "pending", "cancelled"]
 
 
-def test_a_cancelled_occurrence_is_skipped_and_the_next_one_is_watched_for(clock: Clock, invocations: Invocations) -> None:
+def test_a_cancelled_occurrence_is_skipped_and_the_next_one_is_watched_for(
+    clock: Clock, invocations: Invocations
+) -> None:
     job = submit(intervalSeconds=20)
     invocations.clear()
     post(f"/jobs/{job['id']}/cancel")
@@ -97,7 +99,9 @@ def test_a_job_is_no_series() -> None:
 # ----- replay
 
 
-def test_a_dead_job_is_replayed_once_and_the_second_call_says_so(connection: Connection, invocations: Invocations) -> None:
+def test_a_dead_job_is_replayed_once_and_the_second_call_says_so(
+    connection: Connection, invocations: Invocations
+) -> None:
     job = submit(payload={"a": 1e300})
     states.finish(connection, job["id"], "dead", error="boom")
     invocations.clear()

@@ -1,17 +1,12 @@
-"""The system at a glance, and that the look stays cheap however much there is."""
+"""The system at a glance."""
 
-import re
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from dilamme.domain.rank import bounds
-from dilamme.domain.job import Head
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
-from dilamme.store.sql_blocks import sql
 from dilamme.usecases import read
 from tests.functions import states
 from tests.functions.door import get, post, submit
@@ -54,7 +49,12 @@ def test_an_empty_system_has_its_numbers_too(settings: Settings) -> None:
     stats = get("/stats").json
     assert all(counts(tally) == [0, 0, 0, 0] for tally in stats["jobs"].values())
     assert stats["oldestReadySeconds"] is None
-    assert stats["workers"] == {"slots": settings.worker_slots, "active": 0, "invited": 0, "free": settings.worker_slots}
+    assert stats["workers"] == {
+        "slots": settings.worker_slots,
+        "active": 0,
+        "invited": 0,
+        "free": settings.worker_slots,
+    }
     assert stats["scheduler"] == {"alive": False, "lastTickAt": None}
 
 
@@ -63,18 +63,28 @@ def test_workers_and_the_schedulers_pulse_are_shown(clock: Clock, connection: Co
     submit()  # invites one more
     states.lead(connection, ticked_ago=timedelta(seconds=2))
     stats = get("/stats").json
-    assert stats["workers"] == {"slots": settings.worker_slots, "active": 3, "invited": 1, "free": settings.worker_slots - 4}
+    assert stats["workers"] == {
+        "slots": settings.worker_slots,
+        "active": 3,
+        "invited": 1,
+        "free": settings.worker_slots - 4,
+    }
     assert stats["scheduler"] == {"alive": True, "lastTickAt": "2029-12-31T23:59:58Z"}
     clock.advance(10)
     assert get("/stats").json["scheduler"]["alive"] is False
 
 
-def test_counts_stop_where_they_become_expensive_and_say_so(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_stop_where_they_become_expensive_and_say_so(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(read, "COUNT_MAX", 10)
     monkeypatch.setattr(read, "COUNT_MAX_FOR_THE_REST", 5)
     for priority, number in ((1, 12), (3, 4)):
         post("/jobs/batch", {"jobs": [{"type": "a", "priority": priority}] * number})
-        post("/jobs/batch", {"jobs": [{"type": "a", "priority": priority, "scheduledAt": "2040-01-01T00:00:00Z"}] * number})
+        post(
+            "/jobs/batch",
+            {"jobs": [{"type": "a", "priority": priority, "scheduledAt": "2040-01-01T00:00:00Z"}] * number},
+        )
     parent = submit(scheduledAt="2040-01-01T00:00:00Z")
     post("/jobs/batch", {"jobs": [{"type": "a", "priority": 2, "dependencyIds": [parent["id"]]}] * 7})
     jobs = get("/stats").json["jobs"]
@@ -87,15 +97,3 @@ def test_counts_stop_where_they_become_expensive_and_say_so(connection: Connecti
     # Blocked jobs are counted together, so where the counting stopped no priority's number is the last word.
     assert [jobs["blocked"]["byPriority"][priority]["capped"] for priority in "123"] == [True, True, True]
     assert jobs["completed"]["capped"] is False
-
-
-# ----- plans: what makes the reads bounded, on a table where scanning it would pay least
-
-
-@pytest.fixture(scope="module")
-def crowd(databases: Any) -> Any:
-    """20,000 jobs in every state."""
-    name = databases.create()
-    with databases.enter(name) as connection:
-        yield connection
-    databases.drop(name)

@@ -51,7 +51,7 @@ def test_a_job_is_stored_and_shown_with_its_defaults() -> None:
 
 def test_every_field_is_kept() -> None:
     parent = submit()
-    asked = {
+    asked: dict[str, Any] = {
         "type": "email.send",
         "payload": {"to": ["ä", "日本", "\U0001f600"], "n": -1.5, "none": None},
         "priority": 3,

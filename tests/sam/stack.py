@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -60,9 +61,10 @@ def ask(script: str, *arguments: str) -> str:
 
 def bridge() -> str:
     """The address of this machine that containers see."""
-    inspect = ["docker", "network", "inspect", "bridge", "-f", "{{range .IPAM.Config}}{{.Gateway}} {{.Subnet}}{{end}}"]
-    gateway, _, subnet = subprocess.run(inspect, capture_output=True, text=True, check=True).stdout.strip().partition(" ")
-    return gateway or subnet.rpartition(".")[0] + ".1"
+    inspect = ["docker", "network", "inspect", "bridge", "-f", "{{range .IPAM.Config}}{{.Gateway}}|{{.Subnet}}{{end}}"]
+    said = subprocess.run(inspect, capture_output=True, text=True, check=True).stdout.strip()
+    gateway, _, subnet = said.partition("|")
+    return gateway or str(next(ip_network(subnet).hosts()))  # its first address, if Docker does not say
 
 
 class SamStack:

@@ -24,7 +24,9 @@ def modules() -> tuple[Module, ...]:
     """All modules of the package and of the functions."""
     package = [(file, ROOT / "shared") for file in PACKAGE.rglob("*.py")]
     functions = [(file, ROOT) for file in FUNCTIONS.rglob("*.py")]
-    return tuple(module(_dotted(file, root), file.read_text(encoding="utf-8")) for file, root in sorted(package + functions))
+    return tuple(
+        module(_dotted(file, root), file.read_text(encoding="utf-8")) for file, root in sorted(package + functions)
+    )
 
 
 def module(name: str, source: str) -> Module:

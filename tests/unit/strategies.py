@@ -24,6 +24,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(texts, inner)),
+    max_leaves=20,
 )
 
 
@@ -49,7 +50,7 @@ def heads(draw: st.DrawFn, ageing: float, now: datetime = NOW) -> Head:
 
 
 @st.composite
-def lines(draw: st.DrawFn, most: int = 30) -> tuple[float, list[Head]]:
+def lines(draw: st.DrawFn, most: int = 20) -> tuple[float, list[Head]]:
     """A setting of ``ageing_seconds``, and jobs with ids of their own."""
     ageing = draw(ageing_seconds)
     return ageing, draw(st.lists(heads(ageing), max_size=most, unique_by=lambda head: head.id))

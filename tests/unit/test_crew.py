@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -143,6 +144,35 @@ def test_a_ticket_that_has_waited_too_long_is_taken_out_of_the_line_and_never_st
         assert [number_of(one) for one, _ in collect(crew, 2)] == [1, 3]
 
 
+class Line(deque[Ticket]):
+    """A line to which something happens before tickets are put back into it."""
+
+    meanwhile: Callable[[], None]
+
+    def extend(self, tickets: Iterable[Ticket]) -> None:
+        kept = list(tickets)
+        self.meanwhile()
+        super().extend(kept)
+
+
+def test_a_runner_that_looked_while_tickets_were_sorted_out_hears_of_those_that_stay() -> None:
+    gate = Gate()
+    with working(gate, concurrency=1) as crew:
+        crew.add([ticket(1, claimed_at=10.0)])
+        assert gate.start() == 1
+        crew.add([ticket(2, claimed_at=10.0), ticket(3, claimed_at=30.0)])
+        crew._todo = Line(crew._todo)
+
+        def let_the_runner_find_nothing() -> None:
+            gate.let_go(1, 3)
+            while not crew._runners_waiting:
+                threading.Event().wait(0.001)
+
+        crew._todo.meanwhile = let_the_runner_find_nothing
+        assert [number_of(one) for one in crew.withdraw(claimed_before=20.0)] == [2]
+        assert [number_of(one) for one, _ in collect(crew, 2)] == [1, 3]
+
+
 def test_the_first_in_line_was_claimed_longest_ago_and_an_empty_line_has_none() -> None:
     crew = Crew(1, echo)
     assert crew.oldest_claimed_at() == float("inf")
@@ -255,7 +285,7 @@ def test_a_handler_that_asks_waits_for_the_controllers_answer() -> None:
     def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
         return Complete(str(crew.ask(one.claim.id)))
 
-    with working(lambda one, resolve: execute(one, resolve), concurrency=1) as crew:
+    with working(execute, concurrency=1) as crew:
         crew.add([ticket(1)])
         job_id, answer = _asked(crew)
         assert job_id == UUID(int=1)
@@ -273,7 +303,7 @@ def test_an_answer_that_fails_is_raised_in_the_handler() -> None:
             crew.ask(one.claim.id)
         return Complete(None)
 
-    with working(lambda one, resolve: execute(one, resolve), concurrency=1) as crew:
+    with working(execute, concurrency=1) as crew:
         crew.add([ticket(1)])
         _, answer = _asked(crew)
         answer.set_exception(RuntimeError("database lost"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from graphlib import CycleError
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -82,7 +83,7 @@ def test_the_path_of_a_cycle_leads_from_each_job_to_one_that_waits_for_it() -> N
     waits = {"a": "b", "b": "c", "c": "a"}
     (fault,) = faults([job(ref, wanted) for ref, wanted in waits.items()])
     path = fault.detail.removeprefix("these jobs wait for each other: ").split(" -> ")
-    assert all(waits[child] == parent for parent, child in zip(path, path[1:], strict=False))
+    assert all(waits[child] == parent for parent, child in pairwise(path))
 
 
 def test_a_job_that_waits_for_itself_is_a_cycle() -> None:

@@ -58,24 +58,27 @@ IMPURE_CALLS = {
 def problems(source: Module) -> Iterator[str]:
     """What a module imports or calls that it must not, a sentence each."""
     for name in imports(source.tree):
-        top = name.partition(".")[0]
-        if name.startswith("."):
-            yield f"{source.name} imports {name}: relative imports hide which way an arrow points"
-        elif top == "dilamme":
-            if not lies_in(name, BELOW[part_of(source.name)]) and not is_sideways(source.name, name):
-                yield f"{source.name} imports {name}, which is not below it"
-        elif top in HOMES:
-            if not lies_in(source.name, HOMES[top]):
-                yield f"{source.name} imports {top}, which is at home in {HOMES[top]}"
-        elif top not in sys.stdlib_module_names:
-            yield f"{source.name} imports {top}, which is no library of ours, or a sibling"
-    if not source.name.startswith("dilamme.store"):
-        allowed = DRIVER_NAMES.get(source.name, set())
-        for name in driver_names(source.tree):
-            if name not in allowed and not is_exception(name):
-                yield f"{source.name} uses {name}: only the store talks to the database"
-    if source.name.startswith("dilamme.domain"):
-        yield from impurities(source)
+        if (why := objection(source.name, name)) is not None:
+            yield f"{source.name} imports {name}{why}"
+    if not lies_in(source.name, ["dilamme.store"]):
+        yield from (f"{source.name} uses {name}: only the store talks to the database" for name in foreign_uses(source))
+    if lies_in(source.name, ["dilamme.domain"]):
+        yield from (
+            f"{source.name} {what}: the domain has no clock, no dice and no world" for what in impurities(source)
+        )
+
+
+def objection(importer: str, name: str) -> str | None:
+    """Why the module may not import what has this dotted name."""
+    top = name.partition(".")[0]
+    if name.startswith("."):
+        return ": relative imports hide which way an arrow points"
+    if top == "dilamme":
+        down = lies_in(name, BELOW[part_of(importer)]) or is_sideways(importer, name)
+        return None if down else ", which is not below it"
+    if top in HOMES:
+        return None if lies_in(importer, HOMES[top]) else f", which is at home in {HOMES[top]}"
+    return None if top in sys.stdlib_module_names else ", which is no library of ours, or a sibling"
 
 
 def part_of(name: str) -> str:
@@ -91,6 +94,13 @@ def lies_in(name: str, parts: list[str]) -> bool:
 def is_sideways(importer: str, name: str) -> bool:
     """Is it one of the arrows that are known to point sideways?"""
     return any(importer == one and lies_in(name, [other]) for one, other in SIDEWAYS)
+
+
+def foreign_uses(source: Module) -> Iterator[str]:
+    """What a module beside the store does with the driver, but for exceptions and the names it is known for."""
+    for name in driver_names(source.tree):
+        if name not in DRIVER_NAMES.get(source.name, set()) and not is_exception(name):
+            yield name
 
 
 def driver_names(tree: ast.AST) -> Iterator[str]:
@@ -114,10 +124,10 @@ def impurities(source: Module) -> Iterator[str]:
     """What touches the world."""
     for name in imports(source.tree):
         if name.partition(".")[0] in IMPURE_MODULES:
-            yield f"{source.name} imports {name}, but the domain has no clock, no dice and no world"
+            yield f"imports {name}"
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in IMPURE_CALLS:
-            yield f"{source.name} calls {ast.unparse(node)}, but the domain has no clock, no dice and no world"
+            yield f"calls {ast.unparse(node)}"
 
 
 def names(source: Module) -> str:

@@ -28,7 +28,7 @@ def test_no_earlier_beat_would_do_and_those_between_are_counted_as_missed(
     now = deadline + lag
     following, missed = next_deadline(deadline, now, tick)
     assert following - tick <= now
-    assert missed == len([beat for beat in range(1, min(missed, 50) + 2) if deadline + beat * tick <= now]) or missed > 50
+    assert missed == lag // tick
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ HANDLER = "from dilamme import job\n\n@job({type!r})\ndef handle(payload, contex
 @pytest.fixture
 def worker(tmp_path: Path) -> Path:
     """A copy of the worker's folder."""
-    return Path(shutil.copytree(FUNCTIONS / "worker", tmp_path / "worker", ignore=shutil.ignore_patterns("__pycache__")))
+    return Path(
+        shutil.copytree(FUNCTIONS / "worker", tmp_path / "worker", ignore=shutil.ignore_patterns("__pycache__"))
+    )
 
 
 def add(worker: Path, file: str, text: str) -> None:
@@ -26,7 +28,9 @@ def add(worker: Path, file: str, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def start(worker: Path, program: str = "print(*handler.registry)", **settings: str) -> "subprocess.CompletedProcess[str]":
+def start(
+    worker: Path, program: str = "print(*handler.registry)", **settings: str
+) -> "subprocess.CompletedProcess[str]":
     """Starts the worker's process as far as its imports, with these settings, and runs a line in it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DILAMME_")}
     return subprocess.run(

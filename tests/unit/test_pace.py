@@ -26,7 +26,9 @@ def test_slow_jobs_make_batches_of_one_job_a_runner() -> None:
 
 
 @given(st.lists(seconds), st.integers(1, 64), st.floats(0.001, 1000), st.integers(1, 5000))
-def test_a_batch_is_never_empty_and_never_over_the_most(taken: list[float], runners: int, wait: float, most: int) -> None:
+def test_a_batch_is_never_empty_and_never_over_the_most(
+    taken: list[float], runners: int, wait: float, most: int
+) -> None:
     pace = Pace()
     pace.record(("echo", one) for one in taken)
     size = pace.batch_size(runners, wait, most)

@@ -58,7 +58,9 @@ def test_the_effective_priority_is_the_formula(priority: int, ageing: float, dat
 
 
 @given(st.integers(1, 3), moments, st.lists(moments, min_size=2), ageing_seconds)
-def test_a_job_never_becomes_less_urgent(priority: int, ready_at: datetime, times: list[datetime], ageing: float) -> None:
+def test_a_job_never_becomes_less_urgent(
+    priority: int, ready_at: datetime, times: list[datetime], ageing: float
+) -> None:
     over_time = [effective_priority(priority, ready_at, now, ageing) for now in sorted(times)]
     assert all(later <= earlier for earlier, later in pairwise(over_time))
     assert set(over_time) <= set(range(1, priority + 1))

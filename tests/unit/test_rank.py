@@ -8,7 +8,7 @@ from hypothesis import given
 from dilamme.domain.job import Head
 from dilamme.domain.priority import order_key
 from dilamme.domain.rank import Bound, bounds
-from dilamme.settings import SECONDS_MAX
+from dilamme.domain.retry import SECONDS_MAX
 from tests.unit.strategies import EPOCH, NOW, lines
 
 

@@ -80,7 +80,7 @@ def test_a_timeout_that_does_not_fit_into_the_workers_time_is_refused_at_the_sta
     registry.job("patient", timeout_seconds=295)(handler)
     registry.job("modest")(handler)
     registry.refuse_timeouts_over(295)
-    with pytest.raises(ConfigurationError, match="'patient' asks for a timeout of 295 s, but the worker has 294.5 s"):
+    with pytest.raises(ConfigurationError, match=r"'patient' asks for a timeout of 295 s, but the worker has 294\.5 s"):
         registry.refuse_timeouts_over(294.5)
 
 

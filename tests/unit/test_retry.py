@@ -18,7 +18,8 @@ attempts = st.integers(1, 25)
 
 def whole_seconds(backoff: Backoff, attempt: int) -> Fraction:
     """The backoff of the definition, in exact numbers: the base, doubled with each failure, up to the cap."""
-    return min(Fraction(backoff.cap_seconds), Fraction(backoff.base_seconds) * 2 ** (attempt - 1))
+    doubled = Fraction(backoff.base_seconds) * Fraction(2) ** (attempt - 1)
+    return min(Fraction(backoff.cap_seconds), doubled)
 
 
 @given(st.builds(Backoff, positive, positive), attempts, fractions)

@@ -12,8 +12,8 @@ from dilamme.store import sql_blocks
 from dilamme.store.sql_blocks import blocks, fragments, sql
 from tests.unit.sources import PACKAGE, Module, module, modules, strings
 
-# Which argument of a function is the name of a block.
-SENDERS = {"fetch": 1, "run": 1, "sql": 0, "sql_blocks.sql": 0}
+# Which argument of a function is the name of a block; `senders` finds those that hand it on.
+FIRST_SENDERS = {"sql": 0, "sql_blocks.sql": 0}
 # Where SQL may stand in Python: it concerns the connection, a role, or the schema itself, but no table of ours.
 _OUR_TABLES = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN|TABLE)\s+(?:dilamme\.)?\w+", re.IGNORECASE)
 _STATEMENT = re.compile(r"\s*(?:WITH|SELECT|INSERT|UPDATE|DELETE|TRUNCATE|CREATE TABLE)\b")
@@ -34,24 +34,33 @@ def uses(source: Module) -> Iterator[tuple[str, str]]:
 
 
 def given_names(source: Module) -> Iterator[tuple[ast.FunctionDef, ast.expr]]:
-    """The expressions that stand for a block's name, and the functions that they stand in.
-
-    A function that hands on a parameter of its own is a sender like those it hands it to.
-    """
-    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
-    senders = dict(SENDERS)
-    given = [(function, name) for function in functions for name in names_in(function, senders)]
-    for function, name in given:
-        if (place := parameter(function, name)) is not None:
-            senders[function.name] = place
-    for function in functions:
-        yield from ((function, name) for name in names_in(function, senders) if parameter(function, name) is None)
+    """The expressions that stand for a block's name, and the functions that they stand in."""
+    (connection,) = [one for one in modules() if one.name == "dilamme.store.connection"]
+    known = senders(source, senders(connection, FIRST_SENDERS))
+    for function in functions_of(source):
+        yield from ((function, name) for name in names_in(function, known) if parameter(function, name) is None)
 
 
-def names_in(function: ast.FunctionDef, senders: Mapping[str, int]) -> Iterator[ast.expr]:
+def senders(source: Module, known: Mapping[str, int]) -> dict[str, int]:
+    """The known ones, and the module's functions that hand a parameter of their own on to one of them."""
+    handed_on = {
+        function.name: place
+        for function in functions_of(source)
+        for name in names_in(function, known)
+        if (place := parameter(function, name)) is not None
+    }
+    return {**known, **handed_on}
+
+
+def functions_of(source: Module) -> list[ast.FunctionDef]:
+    """The functions and methods of a module."""
+    return [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+
+
+def names_in(function: ast.FunctionDef, known: Mapping[str, int]) -> Iterator[ast.expr]:
     """What the function gives to senders for a name."""
     for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
-        place = senders.get(ast.unparse(call.func))
+        place = known.get(ast.unparse(call.func))
         if place is not None and len(call.args) > place:
             yield call.args[place]
 

@@ -33,7 +33,9 @@ pytestmark = pytest.mark.filterwarnings("error")  # a function's log is no place
 ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 NAN, INFINITY = float("nan"), float("inf")
 
-hostile_leaves = st.sampled_from([NAN, INFINITY, -INFINITY, "\0", "a\0b", "\ud800", "\udfff!", b"bytes", {1, 2}, object()])
+hostile_leaves = st.sampled_from(
+    [NAN, INFINITY, -INFINITY, "\0", "a\0b", "\ud800", "\udfff!", b"bytes", {1, 2}, object()]
+)
 
 
 def submission(**fields: Any) -> BatchSubmission:
@@ -120,43 +122,48 @@ def test_the_place_in_a_batch_stands_in_the_pointer() -> None:
     assert faults(place=7, priority=0) == (Fault("/jobs/7/priority", "must be greater than or equal to 1"),)
 
 
-HOSTILE = [
-    *(("type", value) for value in ["", "A", "a b", "a\n", "a\0", "ä", "a" * 101, "\ud800", 1, None, ["a"], True]),
-    *(("priority", value) for value in [0, 4, -1, 1.5, 1.0, "1", True, None, 2**70, NAN, [1]]),
-    *(("maxAttempts", value) for value in [0, 26, -1, 1.0, "3", True, 2**63, [3]]),
-    *(
-        ("intervalSeconds", value)
-        for value in [0, -1, 0.5, 60.0, "60", True, INTERVAL_SECONDS_MAX + 1, 2**63, INFINITY]
-    ),
-    *(("onDependencyFailure", value) for value in ["", "WAIT", "wait ", None, 0, [], {}]),
-    *(("dependencyIds", value) for value in [str(ID), None, {}, (ID,), 5, [ID] * (DEPENDENCIES_MAX + 1)]),
-    *(("dependencyIds/0", [value]) for value in ["", "a", f"{ID}0", f"{{{ID}}}", ID.hex, f"urn:uuid:{ID}", f"0_{ID}"[:36], "\ud800" * 36]),
-    *(("dependencyIds/0", [value]) for value in [str(ID).replace("8057", "٨057"), None, 1, ID.int, [ID]]),
-    *(("ref", value) for value in ["", "a b", "a\n", "a\0", "é", "a" * 101, 1, ["a"], True]),
-    *(("dependencyRefs", value) for value in ["a", None, {}, ("a",), ["a"] * (DEPENDENCIES_MAX + 1)]),
-    *(("dependencyRefs/0", [value]) for value in ["", "a b", "a\0", None, 1, ["a"]]),
-    *(("payload", value) for value in [NAN, [INFINITY], "\0", {"\0": 1}, "\ud800", {"\ud800": 1}, b"", {1, 2}]),
-    *(("payload", value) for value in [{1: 0, "1": 0}, {(1,): 2}, object()]),
-    ("priorty", 1),
-    ("Priority", 1),
-    ("", 1),
-    ("a~1b~0c", 1),
-]
+HOSTILE: dict[str, list[Any]] = {
+    "type": ["", "A", "a b", "a\n", "a\0", "ä", "a" * 101, "\ud800", 1, None, ["a"], True],
+    "priority": [0, 4, -1, 1.5, 1.0, "1", True, None, 2**70, NAN, [1]],
+    "maxAttempts": [0, 26, -1, 1.0, "3", True, 2**63, [3]],
+    "intervalSeconds": [0, -1, 0.5, 60.0, "60", True, INTERVAL_SECONDS_MAX + 1, 2**63, INFINITY],
+    "onDependencyFailure": ["", "WAIT", "wait ", None, 0, [], {}],
+    "dependencyIds": [str(ID), None, {}, (ID,), 5, [ID] * (DEPENDENCIES_MAX + 1)],
+    "dependencyIds/0": [
+        *([text] for text in ("", "a", f"{ID}0", f"{{{ID}}}", ID.hex, f"urn:uuid:{ID}", f"0_{ID}"[:36], "\ud800" * 36)),
+        *([value] for value in (str(ID).replace("8057", "٨057"), None, 1, ID.int, [ID])),
+    ],
+    "ref": ["", "a b", "a\n", "a\0", "é", "a" * 101, 1, ["a"], True],
+    "dependencyRefs": ["a", None, {}, ("a",), ["a"] * (DEPENDENCIES_MAX + 1)],
+    "dependencyRefs/0": [["", "b"], ["a b"], ["a\0"], [None], [1], [["a"]]],
+    "payload": [
+        *(NAN, [INFINITY], "\0", {"\0": 1}, "\ud800", {"\ud800": 1}),
+        *(b"", {1, 2}, {1: 0, "1": 0}, {(1,): 2}, object()),
+    ],
+    "priorty": [1],
+    "Priority": [1],
+    "": [1],
+}
+CASES = [(where, value) for where, values in HOSTILE.items() for value in values]
 
 
-@pytest.mark.parametrize(("where", "value"), HOSTILE)
+@pytest.mark.parametrize(("where", "value"), CASES)
 def test_a_wrong_value_is_refused_with_a_pointer_to_it(where: str, value: Any) -> None:
-    name = where.replace("~1", "/").replace("~0", "~") if "~" in where else where.removesuffix("/0")
-    (fault,) = faults(**{name: value})
+    (fault,) = faults(**{where.removesuffix("/0"): value})
     assert fault.pointer == f"/{where}"
-    assert fault.detail
+    assert 0 < len(json.dumps(fault.detail)) < 300
 
 
-@pytest.mark.parametrize(("where", "value"), HOSTILE)
-def test_a_fault_can_be_told_in_json_and_does_not_echo_the_value(where: str, value: Any) -> None:
-    told = json.dumps([fault.detail for fault in faults(**{where.removesuffix("/0"): value})])
-    assert len(told) < 300
-    assert not isinstance(value, str) or len(value) < 20 or value not in told
+def test_a_strange_name_is_escaped_in_its_pointer() -> None:
+    strange: dict[str, Any] = {"a/b~c": 1}
+    assert faults(**strange) == (Fault("/a~1b~0c", "is not a known field: remove it or correct its name"),)
+
+
+@pytest.mark.parametrize("name", [*Submission.model_fields, *BatchSubmission.model_fields, "unknown"])
+def test_what_is_refused_is_not_repeated_since_it_may_be_a_secret(name: str) -> None:
+    secret: Any = "S3CR3T VALUE"
+    value = {"payload": {(secret,): secret}, "dependency_ids": [secret], "dependency_refs": [secret]}.get(name, secret)
+    assert not any("S3CR3T" in fault.pointer + fault.detail for fault in faults(**{name: value}))
 
 
 # ===== the time =====
@@ -252,11 +259,9 @@ def test_any_json_is_stored_as_it_is(value: Any) -> None:
     assert submission(payload=value).payload == json_text(value)
 
 
-@given(st.dictionaries(texts, json_values), st.randoms(use_true_random=False))
-def test_the_order_of_keys_does_not_count(value: dict[str, Any], rand: Any) -> None:
-    items = list(value.items())
-    rand.shuffle(items)
-    assert json_text(dict(items)) == json_text(value)
+@given(st.dictionaries(texts, json_values, max_size=6).flatmap(lambda value: st.permutations(list(value.items()))))
+def test_the_order_of_keys_does_not_count(items: list[tuple[str, Any]]) -> None:
+    assert json_text(dict(items)) == json_text(dict(sorted(items, key=lambda item: item[0])))
 
 
 @given(json_values, hostile_leaves, st.lists(st.booleans(), max_size=5))
@@ -270,11 +275,11 @@ def test_what_jsonb_cannot_hold_is_refused_wherever_it_stands(value: Any, leaf: 
 
 @given(texts.filter(bool), st.sampled_from(["\0", "\ud800", "\udfff"]))
 def test_a_name_that_jsonb_cannot_hold_is_refused_too(name: str, character: str) -> None:
-    with pytest.raises(ValueError, match="^holds"):
+    with pytest.raises(ValueError, match=r"^holds"):
         json_text([{name + character: 1}])
 
 
-@pytest.mark.parametrize("text", ["\\u0000", "\\\\u0000", "\\0", "\ufffd", "\U0001f600", "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")])
+@pytest.mark.parametrize("text", ["\\u0000", "\\\\u0000", "\\0", "\ufffd", "\U0001f600"])
 def test_text_that_only_looks_like_nul_or_like_half_a_pair_is_stored(text: str) -> None:
     assert json.loads(json_text({text: [text]})) == {text: [text]}
 

@@ -101,8 +101,9 @@ class TimingWheel(Generic[T]):
     def _split(self, now_us: int) -> list[T]:
         """Takes what is due out of the hand's slot: the one slot that can hold both."""
         slot = self._slots[self._hand]
+        if not slot.dues or min(slot.dues) > now_us:
+            return []
         due = [item for due_us, item in zip(slot.dues, slot.items, strict=True) if due_us <= now_us]
-        if due:
-            slot.items = [item for due_us, item in zip(slot.dues, slot.items, strict=True) if due_us > now_us]
-            slot.dues = [due_us for due_us in slot.dues if due_us > now_us]
+        slot.items = [item for due_us, item in zip(slot.dues, slot.items, strict=True) if due_us > now_us]
+        slot.dues = [due_us for due_us in slot.dues if due_us > now_us]
         return due

@@ -66,6 +66,9 @@ class Crew:
     def add(self, tickets: list[Ticket]) -> None:
         """Puts tickets at the end of the line."""
         self._in_hand.update(tickets)
+        self._line_up(tickets)
+
+    def _line_up(self, tickets: list[Ticket]) -> None:
         self._todo.extend(tickets)
         with self._arrived:
             self._arrived.notify(min(self._runners_waiting, len(tickets)))
@@ -92,7 +95,7 @@ class Crew:
         if not self._todo or self.oldest_claimed_at() >= claimed_before:
             return []
         waiting = list(_taken(self._todo))
-        self._todo.extend(ticket for ticket in waiting if ticket.claimed_at >= claimed_before)
+        self._line_up([ticket for ticket in waiting if ticket.claimed_at >= claimed_before])
         stale = [ticket for ticket in waiting if ticket.claimed_at < claimed_before]
         self._in_hand.difference_update(stale)
         return stale

@@ -1,0 +1,96 @@
+"""The API's description of itself: valid, complete, committed, and true to what the API answers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator, validate
+
+from functions.api import handler as api
+from tests.functions import openapi_file
+from tests.functions.door import get, post, submit
+
+ROUTES = {
+    ("post", "/jobs"), ("post", "/jobs/batch"), ("get", "/jobs"), ("get", "/jobs/{job_id}"), ("get", "/jobs/{job_id}/why"),
+    ("post", "/jobs/{job_id}/cancel"), ("post", "/jobs/{job_id}/replay"), ("post", "/series/{series_id}/cancel"),
+    ("post", "/dead-letters/replay"), ("get", "/stats"), ("get", "/health"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    answer = get("/openapi.json")
+    assert answer.status == 200
+    described: dict[str, Any] = answer.json
+    return described
+
+
+def test_the_document_is_valid(document: dict[str, Any]) -> None:
+    validate(document, cls=OpenAPIV31SpecValidator)
+
+
+def test_every_route_is_described_with_its_answers_and_problems(document: dict[str, Any]) -> None:
+    described = {
+        (method, path): operation for path, item in document["paths"].items() for method, operation in item.items()
+    }
+    assert described.keys() == ROUTES
+    for operation in described.values():
+        for status, answer in operation["responses"].items():
+            ((media_type, content),) = answer["content"].items()
+            problem = int(status) >= 400
+            assert media_type == ("application/problem+json" if problem else "application/json")
+            assert (content["schema"]["$ref"] == "#/components/schemas/Problem") is problem
+        assert {"500", "503"} < operation["responses"].keys()
+        assert ("requestBody" in operation) is ("415" in operation["responses"])
+
+
+def test_the_document_describes_what_may_be_asked(document: dict[str, Any]) -> None:
+    job = document["components"]["schemas"]["Submission"]
+    assert job["required"] == ["type"]
+    assert job["additionalProperties"] is False
+    assert (job["properties"]["priority"]["minimum"], job["properties"]["priority"]["maximum"]) == (1, 3)
+    assert "default" not in job["properties"]["payload"]
+    parameters = {parameter["name"] for parameter in document["paths"]["/jobs"]["get"]["parameters"]}
+    assert parameters == api.LIST_PARAMETERS
+    (key,) = document["paths"]["/jobs"]["post"]["parameters"]
+    assert (key["name"].lower(), key["in"], key["required"]) == ("idempotency-key", "header", False)
+
+
+def test_the_committed_document_is_the_present_one() -> None:
+    assert openapi_file.FILE.read_text(encoding="utf-8") == openapi_file.current(), (
+        "the API has changed: run python -m tests.functions.openapi_file"
+    )
+
+
+@pytest.mark.usefixtures("door")
+def test_answers_have_the_fields_that_the_document_promises(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    job = submit()
+    assert job.keys() == schemas["JobView"]["properties"].keys()
+    assert get("/jobs").json["jobs"][0].keys() == schemas["JobSummary"]["properties"].keys()
+    assert get(f"/jobs/{job['id']}/why").json.keys() == schemas["Why"]["properties"].keys()
+    assert get("/stats").json.keys() == schemas["Stats"]["properties"].keys()
+    assert post("/jobs", {}).json.keys() == schemas["Problem"]["properties"].keys()
+
+
+def test_the_docs_are_one_page_that_loads_nothing(document: dict[str, Any]) -> None:
+    answer = get("/docs")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "swagger-ui" in answer.text
+    assert json.dumps(document["info"]["title"]) in answer.text
+    for elsewhere in ('src="http', "src='http", 'href="http'):
+        assert elsewhere not in answer.text
+    assert len(answer.text.encode()) < 6 * 1024 * 1024 / 2
+
+
+def test_a_cold_start_pays_for_no_documentation() -> None:
+    code = "import sys, functions.api.handler; print([m for m in sys.modules if 'swagger' in m or m == 'dilamme.aws.openapi'])"
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, env={"PYTHONPATH": "shared"}
+    )
+    assert ran.stdout.strip() == "[]"

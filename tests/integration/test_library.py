@@ -1,0 +1,151 @@
+"""`dilamme.submit` in a transaction of the caller's own: the job exists exactly if the caller's data does."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from uuid import UUID
+
+import psycopg
+import pytest
+
+import dilamme
+from dilamme.domain.errors import Conflict, InvalidInput
+from dilamme.store.connection import Connection
+from tests.integration.entrance import Entrance
+from tests.integration.jobs import ECHO, row, rows, tally
+
+UNKNOWN = UUID(int=42)
+
+
+@pytest.fixture
+def caller(entrance: Entrance) -> Iterator[Connection]:
+    """A connection as applications open theirs: not in autocommit mode."""
+    with closing(psycopg.connect(entrance.superuser_url)) as caller:
+        caller.execute("CREATE TABLE orders (number integer)")
+        caller.commit()
+        yield caller
+
+
+@pytest.fixture
+def eager(entrance: Entrance, caller: Connection) -> Iterator[Connection]:
+    """The same, in autocommit mode."""
+    with closing(psycopg.connect(entrance.superuser_url, autocommit=True)) as eager:
+        yield eager
+
+
+def _orders(connection: Connection) -> int:
+    found = connection.execute("SELECT count(*) FROM orders").fetchone()
+    assert found is not None
+    count: int = found[0]
+    return count
+
+
+@pytest.mark.parametrize("first", ["the job", "the data"])
+@pytest.mark.parametrize(("end", "jobs", "orders"), [("commit", {"pending": 1}, 1), ("rollback", {}, 0)])
+def test_job_and_data_share_one_fate(
+    connection: Connection, caller: Connection, first: str, end: str, jobs: dict[str, int], orders: int
+) -> None:
+    """Also where the submission opens the transaction."""
+    if first == "the job":
+        dilamme.submit(caller, ECHO, {"order": 1})
+    caller.execute("INSERT INTO orders VALUES (1)")
+    if first == "the data":
+        dilamme.submit(caller, ECHO, {"order": 1})
+    assert tally(connection) == {}
+    getattr(caller, end)()
+    assert tally(connection) == jobs
+    assert _orders(connection) == orders
+
+
+def test_in_autocommit_mode_a_job_is_stored_at_once(connection: Connection, eager: Connection) -> None:
+    dilamme.submit(eager, ECHO)
+    assert tally(connection) == {"pending": 1}
+
+
+@pytest.mark.parametrize(("fails", "jobs"), [(False, {"pending": 2}), (True, {})])
+def test_in_autocommit_mode_a_block_of_the_callers_decides(
+    connection: Connection, eager: Connection, fails: bool, jobs: dict[str, int]
+) -> None:
+    try:
+        with eager.transaction():
+            dilamme.submit(eager, ECHO)
+            dilamme.submit_many(eager, [{"type": ECHO}])
+            assert tally(connection) == {}
+            if fails:
+                raise psycopg.Rollback
+    finally:
+        assert tally(connection) == jobs
+
+
+def test_a_refused_submission_leaves_the_callers_transaction_usable_and_nothing_behind(
+    connection: Connection, caller: Connection
+) -> None:
+    """Neither job nor series nor key; the caller's own rows are committed."""
+    caller.execute("INSERT INTO orders VALUES (1)")
+    with pytest.raises(InvalidInput, match=str(UNKNOWN)):
+        dilamme.submit(caller, ECHO, dependency_ids=[UNKNOWN], interval_seconds=60, idempotency_key="key")
+    with pytest.raises(InvalidInput):
+        dilamme.submit(caller, "No Type", idempotency_key="key")
+    kept = dilamme.submit(caller, ECHO, idempotency_key="other")
+    with pytest.raises(Conflict):
+        dilamme.submit(caller, ECHO, priority=1, idempotency_key="other")
+    caller.commit()
+    assert tally(connection) == {"pending": 1}
+    assert row(connection, kept)["idempotency_key"] == "other"
+    assert _orders(connection) == 1
+    assert connection.execute("SELECT array_agg(key) FROM dilamme.idempotency_keys").fetchone() == (["other"],)
+    assert connection.execute("SELECT count(*) FROM dilamme.series").fetchone() == (0,)
+
+
+def test_a_refused_submission_that_opened_the_transaction_does_not_end_it(
+    connection: Connection, caller: Connection
+) -> None:
+    with pytest.raises(InvalidInput):
+        dilamme.submit(caller, ECHO, dependency_ids=[UNKNOWN])
+    caller.execute("INSERT INTO orders VALUES (1)")
+    assert _orders(connection) == 0
+    caller.commit()
+    assert _orders(connection) == 1
+
+
+def test_jobs_of_one_callers_transaction_may_depend_on_each_other(connection: Connection, caller: Connection) -> None:
+    parent = dilamme.submit(caller, ECHO)
+    child = dilamme.submit(caller, ECHO, dependency_ids=[parent])
+    first, second = dilamme.submit_many(
+        caller, [{"type": ECHO, "ref": "first"}, {"type": ECHO, "dependency_refs": ["first"], "dependency_ids": [child]}]
+    )
+    caller.commit()
+    assert [one["unmet_dependencies"] for one in rows(connection, [parent, child, first, second])] == [0, 1, 0, 2]
+
+
+def test_a_job_is_stored_as_it_was_described(connection: Connection, caller: Connection) -> None:
+    at = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
+    job_id = dilamme.submit(
+        caller, ECHO, {"a": [1, None]}, priority=1, scheduled_at=at, max_attempts=5, on_dependency_failure="cancel"
+    )
+    caller.commit()
+    stored = row(connection, job_id)
+    assert (stored["type"], stored["payload"], stored["priority"]) == (ECHO, {"a": [1, None]}, 1)
+    assert (stored["scheduled_at"], stored["ready_at"]) == (at, at)
+    assert (stored["max_attempts"], stored["on_dependency_failure"]) == (5, "cancel")
+
+
+def test_a_batch_is_all_or_nothing_and_names_what_is_wrong(connection: Connection, caller: Connection) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        dilamme.submit_many(caller, [{"type": ECHO}, {"type": ECHO, "priority": 4}])
+    assert [fault.pointer for fault in refused.value.faults] == ["/jobs/1/priority"]
+    with pytest.raises(InvalidInput, match="1 to 1000"):
+        dilamme.submit_many(caller, [])
+    with pytest.raises(InvalidInput, match="1 to 1000"):
+        dilamme.submit_many(caller, [{"type": ECHO}] * 1001)
+    caller.commit()
+    assert tally(connection) == {}
+
+
+def test_a_caller_whose_rows_are_dictionaries_gets_ids_too(connection: Connection, entrance: Entrance) -> None:
+    """The row factory is the caller's."""
+    with closing(psycopg.connect(entrance.superuser_url, row_factory=psycopg.rows.dict_row)) as caller:
+        dilamme.submit(caller, ECHO, idempotency_key="key")
+        assert dilamme.submit(caller, ECHO, idempotency_key="key") is not None
+        caller.commit()
+    assert tally(connection) == {"pending": 1}

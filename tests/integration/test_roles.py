@@ -1,0 +1,186 @@
+"""Each function's database role can do what its function does, and no more."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from dilamme.domain.job import Reason
+from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
+from dilamme.domain.registry import JobType
+from dilamme.settings import Settings
+from dilamme.store.connection import Connection
+from dilamme.store.types import upsert_types
+from dilamme.usecases import cancel, migrate, replay, rescue, upkeep, wake
+from dilamme.usecases.settle import settle
+from tests.integration.clock import Clock
+from tests.integration.entrance import Enter
+from tests.integration.jobs import bury, claim, claim_one, complete, put, put_many, row, series_of, tally
+from tests.integration.scheduler import Scheduler
+from tests.integration.workshop import Workshop
+
+
+def test_the_apis_role_suffices_for_what_the_api_does(
+    connection: Connection, clock: Clock, enter: Enter, settings: Settings
+) -> None:
+    api = enter("api")
+    migrate.check(api)
+    parent = put(api, "key", interval_seconds=60)
+    assert put(api, "key", interval_seconds=60) == parent
+    put_many(api, [{"ref": "a", "dependency_ids": [parent]}, {"dependency_refs": ["a"], "on_dependency_failure": "cancel"}])
+    wake.wake(api, settings, due=True, later=True)
+    cancel.cancel_job(api, parent)
+    cancel.cancel_series(api, row(connection, parent)["series_id"])
+    dead = put(api)
+    bury(connection, claim_one(connection))
+    assert replay.replay_job(api, dead)
+    bury(connection, claim_one(connection))
+    assert replay.replay_dead(api, None) == [dead]
+
+
+def test_the_workers_role_suffices_for_every_way_a_claim_can_end(
+    connection: Connection, clock: Clock, enter: Enter, settings: Settings
+) -> None:
+    worker = enter("worker")
+    migrate.check(worker)
+    upsert_types(worker, [JobType("test.echo", lambda payload, context: None, max_attempts=4)])
+    upsert_types(worker, [JobType("test.echo", lambda payload, context: None, max_attempts=5)])
+    parent, *others = put_many(connection, [{"interval_seconds": 60}, {}, {}, {"interval_seconds": 60}])
+    child = put(connection, dependency_ids=[parent])
+    victim = put(connection, dependency_ids=[others[2]], on_dependency_failure="cancel", interval_seconds=60)
+    ends = [Complete('"done"'), RetryLater(Reason.ERROR, "again", 1), HandBack(1), Bury(Reason.FAIL, "no")]
+    settled = settle(worker, list(zip(claim(worker), ends, strict=True)))
+    assert settled.done == {parent, *others}
+    assert row(connection, child)["unmet_dependencies"] == 0
+    assert row(connection, victim)["status"] == "cancelled"
+    assert [len(series_of(connection, job_id)) for job_id in (parent, others[2])] == [2, 2]
+
+
+def test_the_workers_role_suffices_for_a_whole_invocation(connection: Connection, workshop: Workshop) -> None:
+    parent = put(connection)
+    put(connection, dependency_ids=[parent])
+    workshop.work()
+    assert tally(connection) == {"completed": 2}
+
+
+def test_the_schedulers_role_suffices_for_a_tick_and_its_chores(
+    connection: Connection, clock: Clock, enter: Enter, settings: Settings, scheduler: Scheduler
+) -> None:
+    """With an expired claim to free and one to bury, a letter to send, a counter to mend, jobs to prune."""
+    lost = put(connection)
+    claim_one(connection)
+    last = put(connection, max_attempts=1, interval_seconds=60)
+    claim_one(connection)
+    parent = put(connection, scheduled_at="2100-01-01T00:00:00Z")
+    child = put(connection, dependency_ids=[parent])
+    connection.execute("UPDATE dilamme.jobs SET unmet_dependencies = 2 WHERE id = %s", (child,))
+    clock.advance(400)
+    assert scheduler.tick() is not None
+    assert (row(connection, lost)["status"], row(connection, last)["status"]) == ("pending", "dead")
+    assert row(connection, child)["unmet_dependencies"] == 1
+    assert connection.execute("SELECT count(*) FROM dilamme.outbox").fetchone() == (0,)
+    put(connection, "key")
+    complete(connection, *claim(connection))
+    clock.advance(366 * 86_400)
+    assert upkeep.prune(enter("scheduler"), settings) >= 3
+
+
+def test_the_rescues_role_suffices_for_both_reports(
+    connection: Connection, clock: Clock, enter: Enter, settings: Settings, scheduler: Scheduler
+) -> None:
+    """With a job to free, and one to bury whose child asked to be cancelled and whose series goes on."""
+    rescuer = enter("rescue")
+    again, last = put_many(connection, [{}, {"max_attempts": 1, "interval_seconds": 60}])
+    child = put(connection, dependency_ids=[last], on_dependency_failure="cancel")
+    worker = claim_one(connection).token
+    connection.execute("UPDATE dilamme.jobs SET worker = %s WHERE id = %s", (worker, again))
+    claim_one(connection, worker=worker)
+    assert rescue.rescue_worker(rescuer, settings, worker).done == {again, last}
+    assert row(connection, child)["status"] == "cancelled"
+    assert len(series_of(connection, last)) == 2
+    assert rescue.rescue_leader(rescuer, settings, scheduler.leader.owner)
+
+
+FORBIDDEN = {
+    "api": [
+        "DELETE FROM dilamme.jobs",
+        "DELETE FROM dilamme.job_dependencies",
+        "UPDATE dilamme.job_dependencies SET parent_id = child_id",
+        "INSERT INTO dilamme.job_types (type, updated_at) VALUES ('x', now())",
+        "INSERT INTO dilamme.outbox (id, job_id, message, send_at) SELECT gen_random_uuid(), gen_random_uuid(), '{}', now()",
+        "DELETE FROM dilamme.worker_slots",
+        "UPDATE dilamme.idempotency_keys SET key = 'x'",
+        "DELETE FROM dilamme.series",
+    ],
+    "worker": [
+        "INSERT INTO dilamme.series (id, interval_seconds, created_at) VALUES (gen_random_uuid(), 1, now())",
+        "INSERT INTO dilamme.idempotency_keys (key, request_hash, job_ids, refs) VALUES ('x', '', '{}', '[]')",
+        "DELETE FROM dilamme.jobs",
+        "DELETE FROM dilamme.outbox",
+        "INSERT INTO dilamme.worker_slots (slot) VALUES (99)",
+        "DELETE FROM dilamme.job_types",
+    ],
+    "scheduler": [
+        "INSERT INTO dilamme.series (id, interval_seconds, created_at) VALUES (gen_random_uuid(), 1, now())",
+        "UPDATE dilamme.job_types SET max_attempts = 1",
+        "DELETE FROM dilamme.scheduler_lease",
+        "INSERT INTO dilamme.idempotency_keys (key, request_hash, job_ids, refs) VALUES ('x', '', '{}', '[]')",
+    ],
+    "rescue": [
+        "DELETE FROM dilamme.jobs",
+        "DELETE FROM dilamme.outbox",
+        "UPDATE dilamme.job_types SET max_attempts = 1",
+        "DELETE FROM dilamme.worker_slots",
+    ],
+}
+ANYBODY = [
+    "DROP TABLE dilamme.jobs",
+    "TRUNCATE dilamme.jobs",
+    "ALTER TABLE dilamme.jobs DISABLE TRIGGER ALL",
+    "CREATE TABLE dilamme.mine (x integer)",
+    "CREATE OR REPLACE FUNCTION dilamme.clock() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'",
+    "DELETE FROM dilamme.schema_migrations",
+    "UPDATE dilamme.schema_migrations SET checksum = 'x'",
+    "ALTER ROLE dilamme_api SUPERUSER",
+    "CREATE ROLE mine",
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "SELECT pg_read_file('/etc/passwd')",
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "statement"),
+    [(function, statement) for function, mine in FORBIDDEN.items() for statement in [*mine, *ANYBODY]],
+)
+def test_a_role_can_do_no_more_than_its_function(privileges: Callable[[str], Connection], function: str, statement: str) -> None:
+    connection = privileges(function)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction(force_rollback=True):
+        connection.execute(statement)  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="module")
+def privileges(databases: Any) -> Any:
+    """One database for all statements that are refused anyway."""
+    name = databases.create()
+    opened: dict[str, Connection] = {}
+
+    def enter(function: str) -> Connection:
+        if function not in opened:
+            opened[function] = psycopg.connect(databases.server.url(name, f"dilamme_{function}"), autocommit=True)
+        return opened[function]
+
+    yield enter
+    for connection in opened.values():
+        connection.close()
+    databases.drop(name)
+
+
+@pytest.mark.parametrize("function", FORBIDDEN)
+def test_every_role_carries_its_limits(enter: Enter, function: str) -> None:
+    """Invariant 12: on the role, since a transaction pooler would lose what a session sets."""
+    connection = enter(function)
+    for limit in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+        found = connection.execute("SELECT setting::integer FROM pg_settings WHERE name = %s", (limit,)).fetchone()
+        assert found is not None
+        assert 0 < found[0] <= 20_000

@@ -1,0 +1,168 @@
+"""Migrations: once, in one transaction, whoever else migrates; and functions that refuse a schema they do not know."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from threading import Barrier
+
+import psycopg
+import pytest
+
+from dilamme.domain.errors import SchemaError
+from dilamme.settings import Settings
+from dilamme.store import migrate as store
+from dilamme.store import slots
+from dilamme.store.connection import Connection, connect
+from dilamme.usecases.migrate import Migrated, check, migrate
+from tests.databases import Databases
+from tests.integration.entrance import Entrance
+from tests.integration.jobs import put, tally
+from tests.integration.workshop import Workshop
+
+Open = Callable[[], Connection]
+
+
+@pytest.fixture
+def open_empty(databases: Databases) -> Iterator[Open]:
+    """Opens connections to a database with nothing in it."""
+    name = databases.create_empty()
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(connect(databases.server.url(name))))
+    databases.drop(name)
+
+
+def _newer(connection: Connection, compatible_from: int) -> None:
+    connection.execute(
+        "INSERT INTO dilamme.schema_migrations (version, name, checksum, compatible_from) VALUES (%s, 'future', 'x', %s)",
+        (store.known_version() + 1, compatible_from),
+    )
+
+
+def test_migrating_twice_is_the_same_as_once(open_empty: Open, settings: Settings) -> None:
+    connection = open_empty()
+    versions = [step.version for step, _ in store.steps()]
+    assert migrate(connection, settings) == Migrated(versions, store.known_version(), roles=True)
+    put(connection)
+    assert migrate(connection, settings) == Migrated([], store.known_version(), roles=True)
+    assert tally(connection) == {"pending": 1}
+    check(connection)
+
+
+def test_of_migrators_in_parallel_one_applies_and_the_others_find_nothing_to_do(
+    open_empty: Open, settings: Settings
+) -> None:
+    """S7."""
+    connections = [open_empty() for _ in range(4)]
+    barrier = Barrier(4)
+
+    def run(connection: Connection) -> list[int]:
+        barrier.wait()
+        return migrate(connection, settings).applied
+
+    with ThreadPoolExecutor(max_workers=4) as executor:
+        applied = sorted(executor.map(run, connections))
+    assert applied == [[], [], [], [step.version for step, _ in store.steps()]]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    open_empty: Open, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = open_empty()
+    broken = store.Step(store.known_version() + 1, "broken", "x", 1)
+    monkeypatch.setattr(store, "steps", lambda known=store.steps(): (*known, (broken, "SELECT 1 / 0")))
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate(connection, settings)
+    assert store.applied(connection) == []
+    assert connection.execute("SELECT to_regnamespace('dilamme')").fetchone() == (None,)
+
+
+def test_a_database_that_was_never_migrated_is_refused_with_what_to_do(open_empty: Open) -> None:
+    with pytest.raises(SchemaError, match="run the migrate function"):
+        check(open_empty())
+
+
+def test_a_database_that_is_behind_is_refused_with_what_to_do(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "known_version", lambda: 99)
+    with pytest.raises(SchemaError, match="needs 99: run the migrate function"):
+        check(connection)
+
+
+def test_a_newer_schema_is_accepted_if_it_serves_this_code(connection: Connection) -> None:
+    """During a deployment the schema is newer than the functions for a while."""
+    _newer(connection, compatible_from=store.known_version())
+    check(connection)
+
+
+def test_a_newer_schema_is_refused_if_it_does_not_serve_this_code(connection: Connection) -> None:
+    _newer(connection, compatible_from=store.known_version() + 1)
+    with pytest.raises(SchemaError, match="deploy a newer version"):
+        check(connection)
+
+
+def test_an_older_migrator_does_not_touch_a_newer_schema(connection: Connection, settings: Settings) -> None:
+    _newer(connection, compatible_from=1)
+    with pytest.raises(SchemaError, match="does not know"):
+        migrate(connection, settings)
+
+
+def test_a_migration_that_was_changed_after_it_was_applied_is_refused(connection: Connection, settings: Settings) -> None:
+    connection.execute("UPDATE dilamme.schema_migrations SET checksum = 'other' WHERE version = 1")
+    with pytest.raises(SchemaError, match="was changed after it had been applied"):
+        migrate(connection, settings)
+
+
+def test_a_migration_that_is_new_is_applied_to_a_database_with_jobs(
+    connection: Connection, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(connection)
+    new = store.Step(store.known_version() + 1, "new", "x", 1)
+    monkeypatch.setattr(store, "steps", lambda known=store.steps(): (*known, (new, "CREATE TABLE dilamme.later ()")))
+    assert migrate(connection, settings).applied == [new.version]
+    assert [step.version for step in store.applied(connection)][-1] == new.version
+    assert tally(connection) == {"pending": 1}
+
+
+def test_without_the_right_to_create_roles_everything_works_under_the_users_own_name(
+    databases: Databases, settings: Settings
+) -> None:
+    """Then each transaction brings its limits along."""
+    name = databases.create_empty()
+    with psycopg.connect(databases.server.url(name), autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
+        superuser.execute(f'ALTER DATABASE "{name}" OWNER TO plain')  # type: ignore[call-overload]
+    url = f"postgresql://plain:plain@127.0.0.1:{databases.server.port}/{name}"
+    try:
+        with closing(connect(url)) as connection:
+            migrated = migrate(connection, settings)
+            assert migrated.roles is False
+            check(connection)
+            workshop = Workshop(Entrance(databases.server, name), settings)
+            workshop.url = url
+            parent = put(connection)
+            put(connection, dependency_ids=[parent])
+            workshop.work()
+            assert tally(connection) == {"completed": 2}
+    finally:
+        databases.drop(name)
+        with psycopg.connect(databases.server.url(), autocommit=True) as superuser:
+            superuser.execute("DROP ROLE plain")
+
+
+@pytest.mark.parametrize(("before", "after"), [(10, 3), (3, 12)])
+def test_the_number_of_slots_follows_the_setting(
+    connection: Connection, settings: Settings, before: int, after: int
+) -> None:
+    slots.provide(connection, before)
+    migrate(connection, settings.model_copy(update={"worker_slots": after}))
+    assert connection.execute("SELECT count(*) FROM dilamme.worker_slots").fetchone() == (after,)
+
+
+def test_a_slot_in_use_outlives_a_smaller_setting_until_it_is_free(connection: Connection, workshop: Workshop) -> None:
+    events = [workshop.invite() for _ in range(3)]
+    slots.provide(connection, 1)
+    assert connection.execute("SELECT count(*) FROM dilamme.worker_slots").fetchone() == (3,)
+    slots.free(connection, [event.token for event in events])
+    slots.provide(connection, 1)
+    assert connection.execute("SELECT count(*) FROM dilamme.worker_slots").fetchone() == (1,)
