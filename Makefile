@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/ready .venv/ready-worker
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock clean
+.PHONY: help run test check format docs lock clean
 
 help: ## lists the targets
 	@echo 'make …'
@@ -35,6 +35,9 @@ format: $(READY) ## formats, and fixes what the linter can
 	@$(BIN)/ruff check --fix .
 
 # What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
+docs: $(READY) ## writes what the README says of the settings anew
+	@PYTHONPATH=.:shared $(BIN)/python -m local.settings_table
+
 RUNTIME_BRINGS := boto3 botocore s3transfer python-dateutil six urllib3
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --extra functions \
 	--generate-hashes --no-header --no-annotate --quiet

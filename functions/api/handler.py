@@ -1,5 +1,7 @@
 """The doorway: parse, call one use case, shape the answer. What callers may ask for stands in dilamme.domain.submission."""
 
+import json
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -57,6 +59,8 @@ app = Door(
     # An answer that does not fit its model is our mistake, not the caller's.
     response_validation_error_http_code=500,
     json_body_deserializer=read_object,
+    # As UTF-8: escaped, a page of long error messages would not fit into what Lambda lets a function answer.
+    serializer=partial(json.dumps, ensure_ascii=False, separators=(",", ":")),
 )
 
 Id = Annotated[str, Path(description="The id, a UUID.")]

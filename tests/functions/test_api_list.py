@@ -1,15 +1,19 @@
 """Lists: newest first, page after page, each of them bounded."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
+from dilamme.domain.outcome import MESSAGE_CHARACTERS_MAX
 from dilamme.store.connection import Connection
 from dilamme.usecases import read
 from tests.functions import states
 from tests.functions.door import get, post, submit
+
+LAMBDA_ANSWER_BYTES_MAX = 6 * 1024 * 1024
 
 pytestmark = pytest.mark.usefixtures("door")
 
@@ -46,6 +50,21 @@ def test_jobs_are_listed_newest_first_without_payloads_and_results(connection: C
     whole = get(f"/jobs/{old['id']}").json
     left_out = {"payload", "result", "errors", "dependencyIds"}
     assert answer.json["jobs"][1] == {name: value for name, value in whole.items() if name not in left_out}
+
+
+@pytest.mark.parametrize("character", ["x", "é", "\U0001f600", '"', "\x01"])
+def test_a_page_of_the_longest_error_messages_is_an_answer_that_lambda_takes(
+    character: str, connection: Connection
+) -> None:
+    batch(200)
+    connection.execute(
+        "UPDATE dilamme.jobs SET errors = jsonb_build_array(jsonb_build_object('reason', 'error', 'message', %s::text,"
+        " 'attempt', 1, 'at', dilamme.clock()))",
+        (character * MESSAGE_CHARACTERS_MAX,),
+    )
+    answer = get("/jobs", limit=200)
+    assert len(answer.json["jobs"]) == 200
+    assert len(json.dumps(answer.text, ensure_ascii=False).encode()) < LAMBDA_ANSWER_BYTES_MAX
 
 
 def test_an_empty_list_is_an_answer() -> None:

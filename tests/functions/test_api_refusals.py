@@ -163,6 +163,18 @@ def test_a_flood_of_faults_is_answered_briefly(connection: Connection) -> None:
         assert answer.pointers == [""]
 
 
+def test_long_names_of_unknown_fields_are_answered_briefly(connection: Connection) -> None:
+    answer = post(
+        "/jobs/batch", json.dumps({"jobs": [{**JOB, "é" * 500_000: 1, "x" * 500_000: 2}]}, ensure_ascii=False)
+    )
+    assert_refused(answer, connection, 422)
+    assert len(answer.pointers) == 2
+    assert len(answer.text) < 5_000
+    alone = post("/jobs", {**JOB, "x" * 500_000: 1})
+    assert alone.status == 422
+    assert len(alone.text) < 5_000
+
+
 # ----- bodies
 
 MALFORMED = {

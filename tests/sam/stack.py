@@ -6,6 +6,7 @@ file of `--env-vars`, as in events/env.json.
 
 import contextlib
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -76,6 +77,7 @@ class SamStack:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.migrated: tuple[Any, str] = (None, "")
         self.build_folder = folder / "build"
         self._stopping = contextlib.ExitStack()
 
@@ -124,6 +126,7 @@ class SamStack:
             connection.execute("SELECT pg_reload_conf()")
 
     def _start_queue(self) -> None:
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request otherwise
         server = ThreadedMotoServer(ip_address=self.host, port=0, verbose=False)
         server.start()
         self._stopping.callback(server.stop)
@@ -163,6 +166,13 @@ class SamStack:
             path.write_text(json.dumps(event))
         done = self._sam("local", "invoke", function, "--event", str(path), *self._local())
         return json.loads(done.stdout.strip().splitlines()[-1]), done.stderr
+
+    def run_in_container(self, code: str) -> str:
+        """Runs Python on the image of the last `invoke`, layers and all; what it prints."""
+        listing = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference=samcli/lambda-python"]
+        image = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        run = ["docker", "run", "--rm", "--entrypoint", "python3.13", "-e", "PYTHONPATH=/opt/python:/var/runtime", image, "-c", code]
+        return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
 
     def serve_lambda(self) -> None:
         """`sam local start-lambda`: the functions invoke each other here."""

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from operator import itemgetter
 from random import Random
 from typing import NamedTuple
@@ -60,13 +61,32 @@ def test_a_rebuild_replaces_everything_and_leaves_in_the_same_order(before: list
 
 
 @given(many_keys, many_keys, st.integers(0, 320))
-def test_the_most_urgent_are_taken_and_the_others_stay(bulk: list[int], pushed: list[int], count: int) -> None:
+def test_the_most_urgent_are_taken_and_the_others_stay(bulk: list[int], pushed: list[int], most: int) -> None:
     heap, items = heap_of_items(), as_items(bulk + pushed)
     heap.rebuild(items[: len(bulk)])
     for item in items[len(bulk) :]:
         heap.push(item)
-    assert heap.pop_many(count) == sorted(items)[:count]
-    assert drain(heap) == sorted(items)[count:]
+    assert heap.pop_many(most) == sorted(items)[:most]
+    assert drain(heap) == sorted(items)[most:]
+
+
+@given(
+    st.integers(0, 400), st.lists(st.lists(st.integers(-9, 99), max_size=24), min_size=3, max_size=12), st.booleans()
+)
+def test_a_trickle_between_looks_is_merged_with_the_bulk(size: int, trickles: list[list[int]], takes: bool) -> None:
+    heap, waiting, arrivals = heap_of_items(), as_items([key % 100 for key in range(size)]), count(size)
+    heap.rebuild(waiting)
+    for trickle in trickles:
+        for key in trickle:
+            item = Item(key, next(arrivals))
+            heap.push(item)
+            waiting.append(item)
+        waiting.sort()
+        if waiting:
+            assert heap.peek() == waiting[0]
+            if takes:
+                assert heap.pop() == waiting.pop(0)
+    assert drain(heap) == waiting
 
 
 class AnyInterleaving(RuleBasedStateMachine):
@@ -88,16 +108,16 @@ class AnyInterleaving(RuleBasedStateMachine):
         self.heap.push(item)
         self.model.append(item)
 
-    @rule(seed=st.integers(0, 1_000), count=st.integers(20, 300), spread=st.sampled_from([50, 5_000]))
-    def push_a_burst(self, seed: int, count: int, spread: int) -> None:
+    @rule(seed=st.integers(0, 1_000), size=st.integers(20, 300), spread=st.sampled_from([50, 5_000]))
+    def push_a_burst(self, seed: int, size: int, spread: int) -> None:
         random = Random(seed)
-        for _ in range(count):
+        for _ in range(size):
             self.push(random.randint(-spread, spread))
 
-    @rule(seed=st.integers(0, 1_000), count=st.integers(0, 100), spread=st.sampled_from([50, 5_000]))
-    def rebuild(self, seed: int, count: int, spread: int) -> None:
+    @rule(seed=st.integers(0, 1_000), size=st.integers(0, 100), spread=st.sampled_from([50, 5_000]))
+    def rebuild(self, seed: int, size: int, spread: int) -> None:
         random = Random(seed)
-        self.model = [self.arrive(random.randint(-spread, spread)) for _ in range(count)]
+        self.model = [self.arrive(random.randint(-spread, spread)) for _ in range(size)]
         self.heap.rebuild(self.model)
 
     @precondition(lambda self: self.model)
@@ -108,11 +128,11 @@ class AnyInterleaving(RuleBasedStateMachine):
         assert self.heap.pop() == least
         self.model.remove(least)
 
-    @rule(count=st.integers(0, 60))
-    def pop_many(self, count: int) -> None:
+    @rule(most=st.integers(0, 60))
+    def pop_many(self, most: int) -> None:
         self.model.sort()
-        assert self.heap.pop_many(count) == self.model[:count]
-        del self.model[:count]
+        assert self.heap.pop_many(most) == self.model[:most]
+        del self.model[:most]
 
     @invariant()
     def it_counts_what_it_holds(self) -> None:
@@ -164,6 +184,27 @@ def test_a_trickle_rises_and_sinks_through_many_levels() -> None:
         assert heap.peek() == key
     assert len(heap._heap) == 4_000
     assert [heap.pop() for _ in range(4_001)] == [*range(1, 4_001), 20_001]
+
+
+def test_a_trickle_overflows_into_the_run() -> None:
+    heap: MinHeap[int] = MinHeap(key=int)
+    heap.rebuild(range(1_000, 1_100))
+    for key in range(33):
+        assert not heap._run
+        heap.push(key)
+        heap.peek()
+    assert (len(heap._run), len(heap._heap)) == (33, 0)
+    assert [heap.pop() for _ in range(34)] == [*range(33), 1_000]
+
+
+def test_of_equal_keys_what_trickled_in_leaves_before_a_burst() -> None:
+    heap: MinHeap[str] = MinHeap(key=len)
+    for word in ("one", "two"):
+        heap.push(word)
+    assert heap.peek() == "one"
+    for number in range(100, 200):
+        heap.push(str(number))
+    assert heap.pop_many(3) == ["one", "two", "100"]
 
 
 def test_of_equal_keys_what_a_rebuild_brought_leaves_before_what_was_pushed_later() -> None:
@@ -234,13 +275,13 @@ def test_an_empty_heap_says_so(emptied: bool) -> None:
     assert len(heap) == 0
 
 
-@pytest.mark.parametrize("count", [0, -1, -100])
-def test_taking_none_takes_none(count: int) -> None:
+@pytest.mark.parametrize("most", [0, -1, -100])
+def test_taking_none_takes_none(most: int) -> None:
     heap: MinHeap[int] = MinHeap(key=int)
     heap.rebuild([3, 1, 2, 2])
-    assert heap.pop_many(count) == []
+    assert heap.pop_many(most) == []
     heap.push(5)
-    assert heap.pop_many(count) == []
+    assert heap.pop_many(most) == []
     assert len(heap) == 5
 
 

@@ -22,6 +22,7 @@ from dilamme.store.faults import meaning, primary_message
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 FAULTS_MAX = 100
+POINTER_CHARACTERS_MAX = 300  # an unknown field's name may be as long as the body
 _RETRY_AFTER_SECONDS = "2"
 _PROBLEMS = {
     400: "The body is not JSON.",
@@ -173,12 +174,12 @@ def _detail(error: DilammeError) -> str:
         return str(error)
     if len(error.faults) > 1:
         return f"{len(error.faults):,} faults: see errors"
-    return "; ".join(f"{fault.pointer or 'the body'}: {fault.detail}" for fault in error.faults)
+    return "; ".join(f"{fault.pointer or 'the body'}: {fault.detail}" for fault in _faults(error))
 
 
 def _faults(error: DilammeError) -> list[FaultView]:
     faults = error.faults[:FAULTS_MAX] if isinstance(error, InvalidInput) else ()
-    return [FaultView(pointer=fault.pointer, detail=fault.detail) for fault in faults]
+    return [FaultView(pointer=fault.pointer[:POINTER_CHARACTERS_MAX], detail=fault.detail) for fault in faults]
 
 
 def _headers(error: DilammeError) -> dict[str, str | list[str]]:

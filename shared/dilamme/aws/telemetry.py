@@ -13,7 +13,6 @@ NAMESPACE = "Dilamme"
 # by the month, and the dashboard and the alarms can be held against it.
 COUNT, MILLISECONDS, SECONDS = MetricUnit.Count, MetricUnit.Milliseconds, MetricUnit.Seconds
 METRICS = {
-    "api": {"JobsSubmitted": COUNT, "JobsReplayed": COUNT},
     "scheduler": {
         "Ticks": COUNT,
         "TickLag": MILLISECONDS,

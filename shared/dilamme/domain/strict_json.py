@@ -53,11 +53,12 @@ def _first_doubled(pairs: list[tuple[str, Any]]) -> str:
 def loads_kept(text: str) -> Any:
     """The value of a ``jsonb`` column's text.
 
-    That writes 1e300 out as 301 digits: 256 KiB of such numbers would grow past what Lambda lets a function answer.
+    That writes 1e300 out as 301 digits: 256 KiB of such numbers would grow past what Lambda lets a function answer. Only
+    what is longer than any id is shortened again, since a reader may take 1e20 for less exact than its 21 digits.
     """
     return json.loads(text, parse_int=_shortest)
 
 
 def _shortest(digits: str) -> int | float:
     number, short = int(digits), float(digits)
-    return short if len(digits) > 17 and Decimal(repr(short)) == number else number
+    return short if len(digits) > 40 and Decimal(repr(short)) == number else number

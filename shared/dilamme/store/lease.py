@@ -30,7 +30,7 @@ def nobody_leads(connection: Connection) -> bool:
 
 
 def upcoming(connection: Connection, ahead_seconds: float) -> bool:
-    """Is a job due within ``ahead_seconds``, or a dead letter unsent?"""
+    """Does a job fall due, or a lease end, within ``ahead_seconds``, or is a dead letter unsent?"""
     return bool(fetch(connection, "upcoming", {"ahead": timedelta(seconds=ahead_seconds)})[0]["upcoming"])
 
 

@@ -143,6 +143,7 @@ class _Controller:
     started_any: bool = False
     reconnected: bool = False
     quiet_until: float = 0.0
+    kept_up_at: float = field(default_factory=time.monotonic)  # when all that was ready was in our hands
     empty_looks: int = 0
     reach_extra: int = REACH_MIN
     crew: Crew = field(init=False)
@@ -161,6 +162,7 @@ class _Controller:
             self._watch()
             if not self.leaving:
                 self._survive(self._claim_more)
+                self._survive(self._call_for_help)
         self._leave()
         self.crew.close()
 
@@ -211,12 +213,21 @@ class _Controller:
     def _claim_up_to(self, most: int, idle: bool) -> None:
         claims = lanes.claim(self.connection, self._terms(most, idle), uuid4())
         self._take(claims)
+        if len(claims) < most:
+            self.kept_up_at = time.monotonic()
         if claims:
             self.empty_looks, self.reach_extra = 0, REACH_MIN
         elif not idle:
             self.quiet_until = time.monotonic() + POLL_SECONDS
         else:
             self._look_again()
+
+    def _call_for_help(self) -> None:
+        """What one worker does not get through in a tick is a scheduler's to share out: sees to it that one leads."""
+        now = time.monotonic()
+        if now - self.kept_up_at >= self.worker.settings.tick_seconds:
+            self.kept_up_at = now
+            wake.wake_leader(self.connection, self.worker.settings)
 
     def _alone(self) -> bool:
         return any(ticket.claim.last_attempt for ticket in self.crew.tickets())
@@ -258,15 +269,17 @@ class _Controller:
         settings = self.worker.settings
         hold = self.worker.remaining_seconds() + settings.lease_margin_seconds
         self.empty_looks += 1
-        if (
-            self.empty_looks > LOOK_AGAIN_MAX
-            or not lanes.work_left(self.connection)
-            or not slots.retake(self.connection, self.token, settings.worker_slots, hold)
-        ):
+        if not lanes.work_left(self.connection):
             self.leaving = True
             return
         # There is work, but others hold it locked: a rival that is claiming, or a caller who is adding children. Look
-        # further down the line, a little later. What is still locked then is left to the next tick.
+        # further down the line, a little later. What is still locked then is left to the next tick, if somebody ticks.
+        if self.empty_looks > LOOK_AGAIN_MAX or not slots.retake(
+            self.connection, self.token, settings.worker_slots, hold
+        ):
+            self.leaving = True
+            wake.wake_leader(self.connection, settings)
+            return
         self.reach_extra = min(REACH_MAX, self.reach_extra * 4)
         time.sleep(0.005 * self.empty_looks)
 

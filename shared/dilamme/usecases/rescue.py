@@ -24,7 +24,8 @@ def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> S
         psycopg.errors.LockNotAvailable: a caller's transaction holds one of the jobs: the others are free, call again.
     """
     settlement = _free_worker(connection, settings, worker)
-    wake.wake(connection, settings, due=settlement.due, later=settlement.later)
+    # A worker that was lost before it claimed leaves behind what it was called for: for the next tick, if somebody ticks.
+    wake.wake(connection, settings, due=settlement.due, later=True)
     return settlement
 
 

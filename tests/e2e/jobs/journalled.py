@@ -9,7 +9,6 @@ from typing import Any
 from dilamme import Retry, Snooze, job
 
 FOLDER = Path(os.environ["E2E_FOLDER"])
-LONG_SECONDS = float(os.environ.get("E2E_LONG_SECONDS", "5"))
 
 
 def note(context: Any, step: str) -> None:
@@ -79,9 +78,9 @@ def overrun(payload: Any, context: Any) -> None:
         note(context, "step")
 
 
-@job("e2e.long", timeout_seconds=LONG_SECONDS)
-def run_long(payload: dict[str, float], context: Any) -> None:
-    """Sleeps for ``{"seconds": s}``, which may be nearly all of the function's time."""
+@job("e2e.sleep")
+def sleep(payload: dict[str, float], context: Any) -> None:
+    """As demo.sleep."""
     note(context, "start")
     time.sleep(payload["seconds"])
     note(context, "end")

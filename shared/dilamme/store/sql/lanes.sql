@@ -33,15 +33,16 @@ greatest(1, job.priority
 --   and not at all while the worker has others in hand.
 -- * The ids go through arrays: a sub-select in the UPDATE's FROM may be run twice and take more than its LIMIT, and a
 --   join would leave the planner free to read the whole table.
+-- * `<= 0`, not `= 0`: without statistics (the first minute of a burst) the planner would look for the ids in the lanes'
+--   index, whose last column they are, and so read every ready row. It cannot prove that this index holds for `<=`.
 locked AS MATERIALIZED (
     SELECT job.id, job.ready_at, job.created_at,
-           coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts,
            job.attempt + 1 >= coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS last_attempt,
 -- include: effective
     FROM dilamme.jobs AS job
     LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
     WHERE job.id = ANY(ARRAY(SELECT id FROM ordered))
-      AND job.status = 'pending' AND job.unmet_dependencies = 0 AND job.ready_at <= dilamme.clock()
+      AND job.status = 'pending' AND job.unmet_dependencies <= 0 AND job.ready_at <= dilamme.clock()
       AND NOT EXISTS (
           SELECT FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
           WHERE edge.child_id = job.id AND parent.status <> 'completed')
@@ -64,13 +65,18 @@ claimed AS (
     SET status = 'running', attempt = job.attempt + 1, started_at = dilamme.clock(), worker = %(worker)s,
         token = %(token)s, lease_expires_at = dilamme.clock() + %(lease)s::interval
     WHERE job.id = ANY(ARRAY(SELECT id FROM chosen)) AND job.status = 'pending'
-    RETURNING job.id, job.type, job.payload::text AS payload, job.priority, job.attempt, job.ready_at, job.created_at,
-              job.started_at, job.series_id, job.unknown_since
+    RETURNING job.id, job.type, job.payload::text AS payload, job.priority, job.attempt, job.max_attempts, job.ready_at,
+              job.created_at, job.started_at, job.series_id, job.unknown_since,
+-- include: effective
 )
-SELECT claimed.id, claimed.type, claimed.payload, claimed.priority, claimed.attempt, locked.max_attempts, claimed.ready_at,
-       claimed.created_at, claimed.started_at, claimed.series_id, claimed.unknown_since, locked.last_attempt
-FROM claimed JOIN locked ON locked.id = claimed.id
-ORDER BY locked.effective, locked.ready_at, locked.created_at, locked.id
+SELECT claimed.id, claimed.type, claimed.payload, claimed.priority, claimed.attempt, most.attempts AS max_attempts,
+       claimed.ready_at, claimed.created_at, claimed.started_at, claimed.series_id, claimed.unknown_since,
+       claimed.attempt >= most.attempts AS last_attempt
+FROM claimed
+LEFT JOIN dilamme.job_types AS job_type ON job_type.type = claimed.type
+CROSS JOIN LATERAL (
+    SELECT coalesce(claimed.max_attempts, job_type.max_attempts, %(max_attempts)s) AS attempts) AS most
+ORDER BY claimed.effective, claimed.ready_at, claimed.created_at, claimed.id
 
 -- name: lane_heads
 -- include: lane_heads
@@ -96,10 +102,12 @@ WITH ordered AS MATERIALIZED (
 -- include: take
 
 -- name: work_left
--- Is anything claimable? The look after a worker has let go of its slot.
+-- Is anything claimable? The look after a worker has let go of its slot. By lanes and in their order: where many rows
+-- are ready, the planner takes any to be near, and reads the table from its beginning, where the finished ones lie.
 SELECT EXISTS (
-    SELECT FROM dilamme.jobs WHERE priority IN (1, 2, 3) AND status = 'pending' AND unmet_dependencies = 0
-       AND ready_at <= dilamme.clock()) AS work_left
+    SELECT FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
+        SELECT FROM dilamme.jobs WHERE priority = lane.priority AND status = 'pending' AND unmet_dependencies = 0
+           AND ready_at <= dilamme.clock() ORDER BY ready_at, created_at, id LIMIT 1) AS head) AS work_left
 
 -- name: near_future
 -- What falls due before the next tick, for the timing wheel; with the time, in one round trip. From the tick's own look

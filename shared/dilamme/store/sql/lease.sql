@@ -26,10 +26,16 @@ RETURNING epoch
 SELECT expires_at <= dilamme.clock() AND invited_until <= dilamme.clock() AS nobody_leads FROM dilamme.scheduler_lease
 
 -- name: upcoming
--- Is there anything for a leader to do within `ahead`? What runs needs none: who settles it wakes one.
+-- Is there anything for a leader to do within `ahead`? What runs needs none, since who settles it wakes one, unless its
+-- lease may run out: then its worker, and the platform's report of it, may both be lost.
 SELECT EXISTS (
-        SELECT FROM dilamme.jobs WHERE priority IN (1, 2, 3) AND status = 'pending' AND unmet_dependencies = 0
-           AND ready_at <= dilamme.clock() + %(ahead)s::interval)
+        SELECT FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
+            SELECT FROM dilamme.jobs WHERE priority = lane.priority AND status = 'pending' AND unmet_dependencies = 0
+               AND ready_at <= dilamme.clock() + %(ahead)s::interval ORDER BY ready_at, created_at, id LIMIT 1) AS head)
+    OR EXISTS (
+        SELECT FROM (
+            SELECT FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at <= dilamme.clock() + %(ahead)s::interval
+            ORDER BY lease_expires_at LIMIT 1) AS expiring)
     OR EXISTS (SELECT FROM dilamme.outbox) AS upcoming
 
 -- name: invite_leader

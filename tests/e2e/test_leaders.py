@@ -1,0 +1,95 @@
+"""Schedulers that come twice, are killed, or cannot reach Lambda (*Crashes and doubles* in CASES.md).
+
+The clock is silent: these tests trigger.
+"""
+
+import json
+import time
+from typing import Any
+
+from local.faults import Kind
+from tests.e2e.system import System, eventually, kill
+
+SETTINGS = {"clock_seconds": None}
+
+
+def test_doubled_triggers_run_each_job_once_and_double_no_tick(system: System) -> None:
+    """C5, scaled to 20 s: two schedulers every two seconds, and a thousand jobs."""
+    began = time.monotonic()
+    ids: list[str] = []
+    for place in range(10):
+        system.stack.clock.trigger()
+        system.stack.clock.trigger()
+        ids += system.submit_all([{"type": "e2e.note"}] * 100)
+        time.sleep(max(0, began + 2 * (place + 1) - time.monotonic()))
+    jobs = system.wait_for_all(ids)
+    assert {(job["status"], job["attempt"]) for job in jobs} == {("completed", 1)}
+    starts = [line["job"] for line in system.journal(step="start")]
+    assert sorted(starts) == sorted(ids)
+    eventually(lambda: not system.running("scheduler"))
+    led = _led(system)
+    assert len(led) >= 10
+    # A leader ticks when it comes, and once a second from then on; two who both thought they led would tick twice.
+    assert sum(one["ticks"] for one in led) <= time.monotonic() - began + len(led)
+
+
+def _led(system: System) -> list[dict[str, Any]]:
+    lines = (system.folder / "logs" / "scheduler.log").read_text().splitlines()
+    return [json.loads(line) for line in lines if '"message":"led"' in line]
+
+
+def keep_leading(system: System) -> None:
+    """Something to wait for, so that a leader does not stop for want of work."""
+    system.submit("e2e.note", scheduledAt="2035-01-01T00:00:00Z")
+    system.query("UPDATE dilamme.jobs SET ready_at = dilamme.clock() + interval '45 s' RETURNING id")
+
+
+def test_a_killed_leader_is_replaced_within_five_seconds_of_its_end(system: System) -> None:
+    """C6, by the platform's report."""
+    keep_leading(system)
+    system.stack.clock.trigger()
+    leader = eventually(system.leader)
+    assert leader is not None
+    killed_at = kill(leader)
+    successor = eventually(system.leader)
+    assert time.time() - killed_at <= 5
+    assert successor is not None
+    assert successor.pid != leader.pid
+
+
+def test_a_leader_that_is_killed_unreported_is_replaced_by_the_next_trigger(system: System) -> None:
+    """C6, without the report; and what was due is run then."""
+    keep_leading(system)
+    system.stack.clock.trigger()
+    leader = eventually(system.leader)
+    assert leader is not None
+    system.arm("rescue", Kind.LOSE)
+    kill(leader)
+    eventually(lambda: not system.stack.faults.armed())
+    assert system.leader() is None
+    system.stack.clock.trigger()
+    successor = eventually(system.leader)
+    assert successor is not None
+    assert successor.pid != leader.pid
+    system.wait_for(system.submit("e2e.note"))
+
+
+def test_a_job_whose_invokes_fail_for_three_ticks_starts_on_the_fourth_at_its_first_attempt(system: System) -> None:
+    """C7: 429, 500 and silence; each call is tried twice. The post's own call fails first."""
+    system.stack.clock.trigger()
+    eventually(system.leader)
+    for kind in (Kind.THROTTLE, Kind.THROTTLE, Kind.FAIL, Kind.HANG):
+        system.arm("worker", kind, times=2)
+    job_id = system.submit("e2e.note")
+    eventually(lambda: _refused(system, job_id))
+    job = system.wait_for(job_id)
+    assert (job["attempt"], job["errors"]) == (1, [])
+    assert len(system.starts(job_id)) == 1
+
+
+def _refused(system: System, job_id: str) -> bool:
+    """Have all the calls failed? As long as some have still to, the job has not started."""
+    job = system.job(job_id)
+    still_armed = bool(system.stack.faults.armed())
+    assert not still_armed or (job["status"], job["attempt"]) == ("pending", 0)
+    return not still_armed
