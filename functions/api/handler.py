@@ -38,6 +38,7 @@ from dilamme.domain.views import (
 )
 from dilamme.domain.why import Why
 from dilamme.store.connection import Connection
+from dilamme.store.faults import meaning
 from dilamme.store.reads import Filter
 from dilamme.usecases import cancel, migrate, read, replay, session, wake
 from dilamme.usecases.submit import Receipt, submit
@@ -235,7 +236,7 @@ def refuse(error: Exception) -> Response[str]:
     """Every error, ours, Powertools' or PostgreSQL's. One handler: Powertools looks one up by class, up to Exception."""
     if isinstance(error, NotFound | NotFoundError):
         error = _wrong_method() or error
-    return problem(error, logger)
+    return problem(error, meaning(error), logger)
 
 
 app.exception_handler(Exception)(refuse)
@@ -266,4 +267,4 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     try:
         return app.resolve(admit(event, BODY_BYTES_MAX), context)
     except Exception as error:
-        return as_answer(problem(error, logger))
+        return as_answer(problem(error, meaning(error), logger))

@@ -17,12 +17,13 @@ import psycopg
 import pytest
 from moto import mock_aws
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL
 
 from dilamme.aws import database
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 from dilamme.usecases import session
-from local.postgres import NOT_DURABLE, Postgres
+from local.postgres import Postgres
+from tests.functions.tls import TlsProxy
 
 REGION = "eu-west-1"
 ON_AWS = {
@@ -184,37 +185,36 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def encrypted(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """A server that speaks TLS, with a user who needs a password."""
-    server = Postgres(tmp_path_factory.mktemp("encrypted"), settings=NOT_DURABLE)
-    server.start()
-    for name in ("cert.pem", "key.pem"):
-        copy = server.cluster / name
-        shutil.copy(certificate.with_name(name), copy)
-        copy.chmod(0o600)
-        shutil.chown(copy, server.cluster.stat().st_uid, server.cluster.stat().st_gid)
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        for setting, value in (("ssl_cert_file", "cert.pem"), ("ssl_key_file", "key.pem"), ("ssl", "on")):
-            connection.execute(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(setting), value))
-        connection.execute("SELECT pg_reload_conf()")
-        connection.execute("CREATE ROLE app LOGIN PASSWORD 'first'")
-    yield server
-    server.stop()
+def encrypted(postgres: Postgres, certificate: Path) -> Iterator[TlsProxy]:
+    """The tests' server behind TLS, with a user who needs a password."""
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE app LOGIN")
+    proxy = TlsProxy(postgres.port, certificate, certificate.with_name("key.pem"))
+    yield proxy
+    proxy.stop()
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute("DROP ROLE app")
+
+
+def set_password(postgres: Postgres, password: str) -> None:
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(SQL("ALTER ROLE app PASSWORD {}").format(password))
 
 
 @pytest.fixture
-def placed(encrypted: Postgres, secrets: Any, monkeypatch: pytest.MonkeyPatch, certificate: Path) -> Any:
+def placed(postgres: Postgres, encrypted: TlsProxy, secrets: Any, monkeypatch: pytest.MonkeyPatch, certificate: Path) -> Any:
     own = {"username": "app", "password": "first", "host": "localhost", "port": encrypted.port, "dbname": "postgres"}
     put_secret(secrets, own)
-    with psycopg.connect(encrypted.url(), autocommit=True) as connection:
-        connection.execute("ALTER ROLE app PASSWORD 'first'")
+    set_password(postgres, "first")
     monkeypatch.setenv("DILAMME_DATABASE_CERTIFICATES", str(certificate))
     return own
 
 
-def test_a_server_whose_certificate_is_trusted_is_entered(placed: Any) -> None:
+def test_a_server_whose_certificate_is_trusted_is_entered_by_tls(placed: Any, encrypted: TlsProxy) -> None:
+    before = encrypted.encrypted
     with session.open_connection() as connection:
-        assert connection.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone() == (True,)
+        assert connection.execute("SELECT current_user").fetchone() == ("app",)
+    assert encrypted.encrypted == before + 1
 
 
 def test_a_server_that_nobody_vouches_for_is_not(placed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,10 +229,9 @@ def test_a_server_of_another_name_is_not(placed: Any, secrets: Any) -> None:
         session.open_connection()
 
 
-def test_a_password_rotated_behind_our_back_costs_one_more_look(placed: Any, secrets: Any, encrypted: Postgres) -> None:
+def test_a_password_rotated_behind_our_back_costs_one_more_look(placed: Any, secrets: Any, postgres: Postgres) -> None:
     session.open_connection().close()
-    with psycopg.connect(encrypted.url(), autocommit=True) as connection:
-        connection.execute("ALTER ROLE app PASSWORD 'second'")
+    set_password(postgres, "second")
     put_secret(secrets, {**placed, "password": "second"})
     session.open_connection().close()
 

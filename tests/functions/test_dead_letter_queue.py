@@ -111,7 +111,7 @@ def test_each_letter_is_a_line_in_the_log_of_which_the_dashboard_counts_by_type(
     put(connection, type="test.mail")
     bury(connection, claim_one(connection))
     send_outbox(connection, configured)
-    (line,) = [record for record in caplog.records if record.message == "job dead"]
+    line = next(record for record in caplog.records if record.message == "job dead")
     assert (line.job_type, line.reason, line.attempts) == ("test.mail", "fail", 1)  # type: ignore[attr-defined]
 
 

@@ -43,7 +43,7 @@ class Letters(list[dict[str, Any]]):
 
     failing = 0
 
-    def __call__(self, queue_url: str, messages: Sequence[tuple[UUID, Mapping[str, Any]]]) -> list[UUID]:
+    def __call__(self, _queue_url: str, messages: Sequence[tuple[UUID, Mapping[str, Any]]]) -> list[UUID]:
         if self.failing:
             self.failing -= 1
             raise SendFailed("no answer")

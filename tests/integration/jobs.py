@@ -83,7 +83,9 @@ def row(connection: Connection, job_id: UUID) -> dict[str, Any]:
 def rows(connection: Connection, ids: Sequence[UUID]) -> list[dict[str, Any]]:
     """The jobs as they are stored, in the order of ``ids``."""
     with connection.cursor(row_factory=dict_row) as cursor:
-        found = {one["id"]: one for one in cursor.execute("SELECT * FROM dilamme.jobs WHERE id = ANY(%s)", (list(ids),))}
+        found = {
+            one["id"]: one for one in cursor.execute("SELECT * FROM dilamme.jobs WHERE id = ANY(%s)", (list(ids),))
+        }
     return [found[job_id] for job_id in ids if job_id in found]
 
 

@@ -19,7 +19,7 @@ def pause(holder: Connection, paused: Connection) -> Iterator[Callable[[], None]
         "CREATE OR REPLACE FUNCTION dilamme.clock() RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$ BEGIN"
         f" IF pg_backend_pid() = {paused.info.backend_pid} THEN PERFORM pg_advisory_xact_lock_shared({_LOCK}); END IF;"
         " RETURN statement_timestamp(); END $$"
-    )  # type: ignore[call-overload]
+    )
     holder.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
 
     def resume() -> None:

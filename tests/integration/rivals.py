@@ -29,13 +29,13 @@ def meanwhile(step: Callable[[], T]) -> Iterator[Future[T]]:
 
 def wait_until_blocked(observer: Connection, waiting: Connection) -> None:
     """Returns once ``waiting`` stands in line for a lock that somebody else holds."""
-    pid = waiting.info.backend_pid
+    wait_until(lambda: is_blocked(observer, waiting), f"backend {waiting.info.backend_pid} waits for a lock")
 
-    def blocked() -> bool:
-        found = observer.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", (pid,)).fetchone()
-        return bool(found and found[0])
 
-    wait_until(blocked, f"backend {pid} waits for a lock")
+def is_blocked(observer: Connection, waiting: Connection) -> bool:
+    """Does ``waiting`` stand in line for a lock?"""
+    found = observer.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", (waiting.info.backend_pid,)).fetchone()
+    return bool(found and found[0])
 
 
 def cut_connections(observer: Connection) -> int:

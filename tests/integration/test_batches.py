@@ -47,7 +47,9 @@ def _waits_until_handed_back(workshop: Workshop) -> list[float]:
     ]
 
 
-def test_a_worker_that_knows_nothing_yet_takes_no_more_than_it_can_start(connection: Connection, workshop: Workshop) -> None:
+def test_a_worker_that_knows_nothing_yet_takes_no_more_than_it_can_start(
+    connection: Connection, workshop: Workshop
+) -> None:
     """Invariant 7: a type not yet timed counts as slow."""
     put_many(connection, [{"type": "test.long"}] * 50)
     finish = threading.Event()
@@ -115,7 +117,9 @@ def test_a_fresh_workers_first_job_always_starts(connection: Connection, worksho
     assert row(connection, long)["status"] == "completed"
 
 
-def test_a_worker_with_a_job_on_its_last_attempt_runs_nothing_beside_it(connection: Connection, workshop: Workshop) -> None:
+def test_a_worker_with_a_job_on_its_last_attempt_runs_nothing_beside_it(
+    connection: Connection, workshop: Workshop
+) -> None:
     """Invariant 6, in the loop: claims stop before it, and go on after it."""
     beside: list[int] = []
     running = 0

@@ -11,7 +11,7 @@ import pytest
 import dilamme
 from dilamme.domain.errors import DatabaseUnavailable, DilammeError
 from dilamme.settings import Settings
-from dilamme.store.connection import Connection, transaction
+from dilamme.store.connection import Connection, connect, transaction
 from dilamme.usecases import cancel, migrate, outbox, replay, rescue, session, upkeep, wake
 from dilamme.usecases.drain import WorkerEvent
 from dilamme.usecases.tick import Leader, tick
@@ -28,12 +28,11 @@ def process(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> Iterator[lis
     """A function's process without a connection yet; the connections that it opens."""
     opened: list[Connection] = []
 
-    def connect(conninfo: str) -> Connection:
-        opened.append(_connect(conninfo))
+    def connect_and_count(conninfo: str) -> Connection:
+        opened.append(connect(conninfo))
         return opened[-1]
 
-    _connect = session.connect
-    monkeypatch.setattr(session, "connect", connect)
+    monkeypatch.setattr(session, "connect", connect_and_count)
     monkeypatch.setattr(session, "_connection", None)
     monkeypatch.setattr(session, "_schema_is_known", False)
     monkeypatch.setenv("DATABASE_URL", entrance.url("api"))
@@ -107,9 +106,9 @@ STEPS: dict[str, Callable[[Connection, Settings], Any]] = {
     "replay what is dead": lambda connection, settings: replay.replay_dead(connection, None),
     "claim, settle, rescue": _end_claims,
     "tick as leader, and as somebody else": _tick,
-    "expire": lambda connection, settings: rescue.expire(connection, settings),
-    "prune": lambda connection, settings: upkeep.prune(connection, settings),
-    "send the outbox": lambda connection, settings: outbox.send_outbox(connection, settings),
+    "expire": rescue.expire,
+    "prune": upkeep.prune,
+    "send the outbox": outbox.send_outbox,
     "wake": lambda connection, settings: wake.wake(connection, settings, due=True, later=True),
     "check the schema": lambda connection, settings: migrate.check(connection),
 }
@@ -169,15 +168,14 @@ def test_workers_for_whom_there_is_no_connection_lose_no_job(
     put_many(connection, [{"payload": number} for number in numbers])
     events = [workshop.invite() for _ in range(8)]
     wait_until(lambda: _connections_of_workers(connection) == 0, "the invitations' connections are gone")
-    connection.execute(f'ALTER DATABASE "{entrance.name}" CONNECTION LIMIT 3')  # type: ignore[call-overload]
+    connection.execute(f'ALTER DATABASE "{entrance.name}" CONNECTION LIMIT 3')
     started = threading.Barrier(8)
 
     def work(event: WorkerEvent) -> WorkerEvent | None:
         started.wait()
         try:
             workshop.work(event)
-        except DatabaseUnavailable as error:
-            assert "too many connections" in str(error)
+        except DatabaseUnavailable:
             return event
         return None
 

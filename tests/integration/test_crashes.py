@@ -13,6 +13,7 @@ from dilamme.domain.job import Claim
 from dilamme.domain.outcome import RetryLater
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
+from dilamme.store.lease import upcoming
 from dilamme.store.slots import count_slots, start
 from dilamme.usecases import wake
 from dilamme.usecases.rescue import expire, rescue_leader, rescue_worker
@@ -104,6 +105,18 @@ def test_without_a_report_the_job_is_handed_out_again_within_the_lease_and_a_tic
     assert claim_one(connection).attempt == 2
 
 
+def test_a_scheduler_with_nothing_to_do_stays_if_a_lease_may_run_out_before_the_next_trigger(
+    connection: Connection, clock: Clock
+) -> None:
+    """C2 where an idle scheduler stops: nobody else would look in time."""
+    put(connection)
+    claim_one(connection, lease_seconds=LEASE_SECONDS)
+    clock.advance(LEASE_SECONDS - 61)
+    assert not upcoming(connection, 60)
+    clock.advance(2)
+    assert upcoming(connection, 60)
+
+
 def test_a_job_that_runs_as_long_as_its_worker_may_is_started_once(
     connection: Connection, clock: Clock, scheduler: Scheduler, invocations: Invocations
 ) -> None:
@@ -185,7 +198,12 @@ def test_a_job_on_its_last_attempt_is_claimed_alone(connection: Connection, cloc
 
 
 def test_a_lost_scheduler_is_replaced_on_the_platforms_report(
-    connection: Connection, clock: Clock, enter: Enter, settings: Settings, invocations: Invocations, scheduler: Scheduler
+    connection: Connection,
+    clock: Clock,
+    enter: Enter,
+    settings: Settings,
+    invocations: Invocations,
+    scheduler: Scheduler,
 ) -> None:
     """C6: once for one report, however often it comes."""
     put(connection)

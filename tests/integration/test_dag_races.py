@@ -1,5 +1,6 @@
 """Parents that end while children are being stored, interleaved step by step on two connections (DESIGN §5)."""
 
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from uuid import UUID
 
@@ -9,12 +10,12 @@ import pytest
 import dilamme
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Complete
-from dilamme.store.connection import Connection, transaction
+from dilamme.store.connection import Connection
 from dilamme.usecases import settle as settle_usecase
 from dilamme.usecases.settle import settle, settle_here
 from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, tally
-from tests.integration.rivals import meanwhile, wait_until, wait_until_blocked
+from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
+from tests.integration.rivals import is_blocked, meanwhile, wait_until, wait_until_blocked
 from tests.integration.workshop import Workshop
 
 
@@ -31,7 +32,9 @@ def _open(connection: Connection, claimed: Claim) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_completion_waits_for_a_child_that_is_being_stored_and_releases_it(connection: Connection, enter: Enter) -> None:
+def test_a_completion_waits_for_a_child_that_is_being_stored_and_releases_it(
+    connection: Connection, enter: Enter
+) -> None:
     """The insertion holds the parent FOR SHARE; the completion gets its lock after the commit, and looks only then."""
     parent = put(connection)
     claimed = claim_one(connection)
@@ -149,3 +152,44 @@ def test_a_worker_goes_on_while_a_callers_transaction_holds_what_one_of_its_jobs
         caller.execute("COMMIT")
         working.result(20)
     assert tally(connection) == {"completed": 23}
+
+
+def test_a_caller_who_holds_a_child_and_asks_for_its_parent_meets_no_deadlock(
+    connection: Connection, enter: Enter
+) -> None:
+    """D6: the worker holds the parent and asks for the child. It yields, long before PostgreSQL would choose a victim."""
+    parent = put(connection)
+    child = put(connection, dependency_ids=[parent])
+    claimed = claim_one(connection)
+    caller, worker = enter("api"), enter("worker")
+    with caller.transaction():
+        dilamme.submit(caller, ECHO, dependency_ids=[child])
+        with meanwhile(lambda: settle(worker, [(claimed, Complete(None))])) as settling:
+            wait_until(lambda: settling.done() or is_blocked(connection, worker), "the worker asks for the child")
+            late = dilamme.submit(caller, ECHO, dependency_ids=[parent])
+            assert settling.result(20).done == set()
+    assert complete(worker, claimed).done == {parent}
+    assert [one["unmet_dependencies"] for one in rows(connection, [child, late])] == [0, 0]
+
+
+def test_children_posted_on_two_parents_in_either_order_while_a_batch_settles_them_meet_no_deadlock(
+    connection: Connection, enter: Enter
+) -> None:
+    """D6, by force: four callers against a worker, sixty rounds; every child is released in the end."""
+    posters, worker = [enter("api") for _ in range(4)], enter("worker")
+    children: list[UUID] = []
+    with ThreadPoolExecutor(max_workers=5) as executor:
+        for _ in range(60):
+            pair = put_many(connection, [{"priority": 1}] * 2)
+            claimed = claim(connection, most=2)[::-1]
+            orders = [pair, pair[::-1], pair, pair[::-1]]
+            posting = [
+                executor.submit(put, poster, dependency_ids=order)
+                for poster, order in zip(posters, orders, strict=True)
+            ]
+            settling = executor.submit(settle, worker, [(one, Complete(None)) for one in claimed])
+            children += [one.result(20) for one in posting]
+            for one in claimed:
+                if one.id not in settling.result(20).done:
+                    complete(connection, one)
+    assert {stored["unmet_dependencies"] for stored in rows(connection, children)} == {0}

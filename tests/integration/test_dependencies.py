@@ -20,7 +20,9 @@ from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
 
 
-def test_two_hundred_parents_that_end_in_parallel_release_their_child_once(connection: Connection, enter: Enter) -> None:
+def test_two_hundred_parents_that_end_in_parallel_release_their_child_once(
+    connection: Connection, enter: Enter
+) -> None:
     """D1: on eight connections at once, each parent in a transaction of its own."""
     parents = put_many(connection, [{}] * 200)
     child = put(connection, dependency_ids=parents)
@@ -121,7 +123,9 @@ def test_a_cycle_inside_a_batch_is_refused_with_its_path(connection: Connection)
         {"ref": "b", "dependency_refs": ["a"]},
         {"ref": "c", "dependency_refs": ["b"]},
     ]
-    with pytest.raises(InvalidInput, match=r"wait for each other: .*(a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c)"):
+    with pytest.raises(
+        InvalidInput, match=r"wait for each other: .*(a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c)"
+    ):
         put_many(connection, batch)
     with pytest.raises(InvalidInput, match="a -> a"):
         put_many(connection, [{"ref": "a", "dependency_refs": ["a"]}])
@@ -199,7 +203,12 @@ def test_a_job_on_a_parent_that_is_dead_already_waits_or_is_stored_as_cancelled(
             connection,
             [
                 {"dependency_ids": [parent]},
-                {"dependency_ids": [parent], "on_dependency_failure": "cancel", "ref": "refused", "interval_seconds": 60},
+                {
+                    "dependency_ids": [parent],
+                    "on_dependency_failure": "cancel",
+                    "ref": "refused",
+                    "interval_seconds": 60,
+                },
                 {"dependency_refs": ["refused"], "on_dependency_failure": "cancel"},
                 {"dependency_refs": ["refused"]},
             ],

@@ -10,7 +10,7 @@ import pytest
 
 from dilamme.domain.job import Claim, Head
 from dilamme.domain.priority import order_key
-from dilamme.store import lanes
+from dilamme.store import finish, lanes
 from dilamme.store.connection import Connection
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter
@@ -44,7 +44,7 @@ def _sessions(enter: Enter, plan: str) -> list[Connection]:
     connections = [enter("worker") for _ in range(SESSIONS)]
     for connection in connections:
         for way in PLANS[plan]:
-            connection.execute(f"SET {way} = off")  # type: ignore[call-overload]
+            connection.execute(f"SET {way} = off")
     return connections
 
 
@@ -107,10 +107,12 @@ def test_a_claim_whose_snapshot_is_older_than_a_rivals_commit_takes_the_next_one
         assert [one.id for one in claiming.result(20)] == ids[3:6]
 
 
-def test_a_claim_of_handed_ids_refuses_what_a_rival_took_since_its_snapshot(connection: Connection, enter: Enter) -> None:
+def test_a_claim_of_handed_ids_refuses_what_a_rival_took_since_its_snapshot(
+    connection: Connection, enter: Enter
+) -> None:
     """O6, for the claim of what the scheduler chose."""
     ids = put_many(connection, [{}] * 6)
-    (now,) = connection.execute("SELECT dilamme.clock()").fetchone() or ()
+    now = finish.clock(connection)
     late, rival = enter("worker"), enter("worker")
 
     def claim_late() -> list[UUID]:

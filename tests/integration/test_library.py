@@ -112,7 +112,8 @@ def test_jobs_of_one_callers_transaction_may_depend_on_each_other(connection: Co
     parent = dilamme.submit(caller, ECHO)
     child = dilamme.submit(caller, ECHO, dependency_ids=[parent])
     first, second = dilamme.submit_many(
-        caller, [{"type": ECHO, "ref": "first"}, {"type": ECHO, "dependency_refs": ["first"], "dependency_ids": [child]}]
+        caller,
+        [{"type": ECHO, "ref": "first"}, {"type": ECHO, "dependency_refs": ["first"], "dependency_ids": [child]}],
     )
     caller.commit()
     assert [one["unmet_dependencies"] for one in rows(connection, [parent, child, first, second])] == [0, 1, 0, 2]

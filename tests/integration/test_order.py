@@ -19,7 +19,9 @@ from tests.integration.jobs import bury, claim, claim_one, complete, hand_back, 
 MOMENT = START + timedelta(seconds=100)
 
 
-def _second_in_which_the_p3_starts(connection: Connection, clock: Clock, ageing_seconds: float, seconds: int) -> int | None:
+def _second_in_which_the_p3_starts(
+    connection: Connection, clock: Clock, ageing_seconds: float, seconds: int
+) -> int | None:
     """One slot, jobs of a second, a P1 that becomes ready every second, and a P3 from the beginning.
 
     One claim a second is what that slot makes; how the claimed jobs end is left out, since it moves nobody in line.
@@ -60,7 +62,9 @@ def _from_a_batch(connection: Connection, clock: Clock) -> UUID:
 def _from_a_recurrence(connection: Connection, clock: Clock) -> UUID:
     put(connection, priority=1, interval_seconds=100)
     complete(connection, claim_one(connection))
-    found = connection.execute("SELECT id FROM dilamme.jobs WHERE series_id IS NOT NULL AND status = 'pending'").fetchone()
+    found = connection.execute(
+        "SELECT id FROM dilamme.jobs WHERE series_id IS NOT NULL AND status = 'pending'"
+    ).fetchone()
     assert found is not None
     successor: UUID = found[0]
     return successor
@@ -156,7 +160,9 @@ def test_jobs_of_one_batch_are_claimed_in_the_order_of_the_batch(connection: Con
     assert [one.id for one in claim(connection, most=50)] == ids
 
 
-def test_jobs_of_one_batch_are_claimed_in_its_order_however_they_were_handed_out(connection: Connection, clock: Clock) -> None:
+def test_jobs_of_one_batch_are_claimed_in_its_order_however_they_were_handed_out(
+    connection: Connection, clock: Clock
+) -> None:
     """O7, for the claim of what the scheduler chose."""
     ids = put_many(connection, [{}] * 20)
     claimed = lanes.claim_handed(connection, terms(20), uuid4(), ids[::-1], clock.now, 1.0)

@@ -35,7 +35,9 @@ class Planted:
 
     @property
     def head(self) -> Head:
-        return Head(self.id, self.priority, START - self.ready_for * MICROSECOND, START - self.created_before * MICROSECOND)
+        return Head(
+            self.id, self.priority, START - self.ready_for * MICROSECOND, START - self.created_before * MICROSECOND
+        )
 
 
 # Few values, so that they collide: with each other (ties) and with the steps of the common settings.
@@ -142,10 +144,8 @@ def test_the_effective_priority_is_the_same_number_in_sql_and_in_python(
     expression = fragments()["effective"]
     with stage.set(jobs, later) as connection:
         found = connection.execute(
-            f"SELECT id, {expression} FROM dilamme.jobs AS job",  # type: ignore[call-overload]
+            f"SELECT id, {expression} FROM dilamme.jobs AS job",
             lanes._parameters(terms(ageing_seconds=ageing_seconds), uuid4()),
         ).fetchall()
-    expected = {
-        job.id: effective_priority(job.priority, job.head.ready_at, now, ageing_seconds) for job in jobs
-    }
+    expected = {job.id: effective_priority(job.priority, job.head.ready_at, now, ageing_seconds) for job in jobs}
     assert dict(found) == expected

@@ -125,13 +125,15 @@ def test_a_key_is_free_again_when_its_jobs_are_gone(
 
 
 def _count(connection: Connection, table: str) -> int:
-    found = connection.execute(f"SELECT count(*) FROM dilamme.{table}").fetchone()  # type: ignore[call-overload]
+    found = connection.execute(f"SELECT count(*) FROM dilamme.{table}").fetchone()
     assert found is not None
     count: int = found[0]
     return count
 
 
-def test_a_dead_job_that_is_being_replayed_is_passed_over(connection: Connection, enter: Enter, scheduler: Connection) -> None:
+def test_a_dead_job_that_is_being_replayed_is_passed_over(
+    connection: Connection, enter: Enter, scheduler: Connection
+) -> None:
     """The replay holds it, uncommitted."""
     job_id = put(connection)
     bury(connection, claim_one(connection))
@@ -204,7 +206,9 @@ def test_a_parent_whose_child_came_between_its_choice_and_its_lock_stays_with_it
         resume()
         assert pruning.result(20) == 0
     assert row(connection, child)["unmet_dependencies"] == 1
-    assert connection.execute("SELECT child_id, parent_id FROM dilamme.job_dependencies").fetchall() == [(child, parent)]
+    assert connection.execute("SELECT child_id, parent_id FROM dilamme.job_dependencies").fetchall() == [
+        (child, parent)
+    ]
 
 
 def test_a_child_on_a_parent_that_is_being_deleted_is_refused_by_its_id(

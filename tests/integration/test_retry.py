@@ -178,7 +178,9 @@ def test_only_what_is_dead_can_be_replayed(connection: Connection, clock: Clock)
         replay_job(connection, ANY_WORKER)
 
 
-def test_dead_letters_are_replayed_by_type_the_oldest_first_in_bounded_calls(connection: Connection, clock: Clock) -> None:
+def test_dead_letters_are_replayed_by_type_the_oldest_first_in_bounded_calls(
+    connection: Connection, clock: Clock
+) -> None:
     wanted = []
     for number in range(6):
         wanted.append(put(connection, type="test.wanted" if number % 2 else "test.other"))

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from dilamme.domain.job import Reason
-from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
+from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
 from dilamme.domain.registry import JobType
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
@@ -28,7 +28,9 @@ def test_the_apis_role_suffices_for_what_the_api_does(
     migrate.check(api)
     parent = put(api, "key", interval_seconds=60)
     assert put(api, "key", interval_seconds=60) == parent
-    put_many(api, [{"ref": "a", "dependency_ids": [parent]}, {"dependency_refs": ["a"], "on_dependency_failure": "cancel"}])
+    put_many(
+        api, [{"ref": "a", "dependency_ids": [parent]}, {"dependency_refs": ["a"], "on_dependency_failure": "cancel"}]
+    )
     wake.wake(api, settings, due=True, later=True)
     cancel.cancel_job(api, parent)
     cancel.cancel_series(api, row(connection, parent)["series_id"])
@@ -49,7 +51,12 @@ def test_the_workers_role_suffices_for_every_way_a_claim_can_end(
     parent, *others = put_many(connection, [{"interval_seconds": 60}, {}, {}, {"interval_seconds": 60}])
     child = put(connection, dependency_ids=[parent])
     victim = put(connection, dependency_ids=[others[2]], on_dependency_failure="cancel", interval_seconds=60)
-    ends = [Complete('"done"'), RetryLater(Reason.ERROR, "again", 1), HandBack(1), Bury(Reason.FAIL, "no")]
+    ends: list[Outcome] = [
+        Complete('"done"'),
+        RetryLater(Reason.ERROR, "again", 1),
+        HandBack(1),
+        Bury(Reason.FAIL, "no"),
+    ]
     settled = settle(worker, list(zip(claim(worker), ends, strict=True)))
     assert settled.done == {parent, *others}
     assert row(connection, child)["unmet_dependencies"] == 0
@@ -153,10 +160,12 @@ ANYBODY = [
     ("function", "statement"),
     [(function, statement) for function, mine in FORBIDDEN.items() for statement in [*mine, *ANYBODY]],
 )
-def test_a_role_can_do_no_more_than_its_function(privileges: Callable[[str], Connection], function: str, statement: str) -> None:
+def test_a_role_can_do_no_more_than_its_function(
+    privileges: Callable[[str], Connection], function: str, statement: str
+) -> None:
     connection = privileges(function)
     with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction(force_rollback=True):
-        connection.execute(statement)  # type: ignore[call-overload]
+        connection.execute(statement)
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,8 @@ def test_a_migration_that_fails_leaves_nothing_behind(
 ) -> None:
     connection = open_empty()
     broken = store.Step(store.known_version() + 1, "broken", "x", 1)
-    monkeypatch.setattr(store, "steps", lambda known=store.steps(): (*known, (broken, "SELECT 1 / 0")))
+    known = store.steps()
+    monkeypatch.setattr(store, "steps", lambda: (*known, (broken, "SELECT 1 / 0")))
     with pytest.raises(psycopg.errors.DivisionByZero):
         migrate(connection, settings)
     assert store.applied(connection) == []
@@ -107,7 +108,9 @@ def test_an_older_migrator_does_not_touch_a_newer_schema(connection: Connection,
         migrate(connection, settings)
 
 
-def test_a_migration_that_was_changed_after_it_was_applied_is_refused(connection: Connection, settings: Settings) -> None:
+def test_a_migration_that_was_changed_after_it_was_applied_is_refused(
+    connection: Connection, settings: Settings
+) -> None:
     connection.execute("UPDATE dilamme.schema_migrations SET checksum = 'other' WHERE version = 1")
     with pytest.raises(SchemaError, match="was changed after it had been applied"):
         migrate(connection, settings)
@@ -118,7 +121,8 @@ def test_a_migration_that_is_new_is_applied_to_a_database_with_jobs(
 ) -> None:
     put(connection)
     new = store.Step(store.known_version() + 1, "new", "x", 1)
-    monkeypatch.setattr(store, "steps", lambda known=store.steps(): (*known, (new, "CREATE TABLE dilamme.later ()")))
+    known = store.steps()
+    monkeypatch.setattr(store, "steps", lambda: (*known, (new, "CREATE TABLE dilamme.later ()")))
     assert migrate(connection, settings).applied == [new.version]
     assert [step.version for step in store.applied(connection)][-1] == new.version
     assert tally(connection) == {"pending": 1}
@@ -131,7 +135,7 @@ def test_without_the_right_to_create_roles_everything_works_under_the_users_own_
     name = databases.create_empty()
     with psycopg.connect(databases.server.url(name), autocommit=True) as superuser:
         superuser.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
-        superuser.execute(f'ALTER DATABASE "{name}" OWNER TO plain')  # type: ignore[call-overload]
+        superuser.execute(f'ALTER DATABASE "{name}" OWNER TO plain')
     url = f"postgresql://plain:plain@127.0.0.1:{databases.server.port}/{name}"
     try:
         with closing(connect(url)) as connection:

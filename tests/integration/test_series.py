@@ -1,6 +1,7 @@
 """Recurring jobs (CASES.md, R4 to R9): one live occurrence, on the grid, whatever happens to it."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -112,7 +113,9 @@ def test_a_series_cancelled_while_its_occurrence_is_being_completed_has_no_live_
     assert [one["status"] for one in series_of(connection, job_id)] == ["completed", "cancelled"]
 
 
-def test_a_series_cancelled_before_its_occurrence_starts_is_cancelled_with_it(connection: Connection, clock: Clock) -> None:
+def test_a_series_cancelled_before_its_occurrence_starts_is_cancelled_with_it(
+    connection: Connection, clock: Clock
+) -> None:
     job_id = put(connection, interval_seconds=60)
     cancel_series(connection, row(connection, job_id)["series_id"])
     assert [one["status"] for one in series_of(connection, job_id)] == ["cancelled"]
@@ -154,7 +157,7 @@ def test_a_replayed_occurrence_runs_beside_the_next_one_and_forks_no_chain(
 
 
 def test_an_occurrence_keeps_what_the_first_one_was_posted_with(connection: Connection, clock: Clock) -> None:
-    fields = {"priority": 1, "payload": {"a": 1}, "max_attempts": 7, "on_dependency_failure": "cancel"}
+    fields: dict[str, Any] = {"priority": 1, "payload": {"a": 1}, "max_attempts": 7, "on_dependency_failure": "cancel"}
     job_id = put(connection, interval_seconds=60, **fields)
     complete(connection, claim_one(connection))
     _, following = series_of(connection, job_id)

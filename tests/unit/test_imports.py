@@ -41,9 +41,6 @@ DRIVER_NAMES = {
     "dilamme.client": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
     "dilamme.aws.database": {"psycopg.conninfo.make_conninfo"},
 }
-SIDEWAYS = {
-    ("dilamme.aws.http", "dilamme.store.faults"): "the frame of the doorway turns PostgreSQL's errors into answers too",
-}
 # The domain gets the time and the chance as arguments, and touches nothing.
 IMPURE_MODULES = {
     *("asyncio", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil"),
@@ -74,7 +71,7 @@ def objection(importer: str, name: str) -> str | None:
     if name.startswith("."):
         return ": relative imports hide which way an arrow points"
     if top == "dilamme":
-        down = lies_in(name, BELOW[part_of(importer)]) or is_sideways(importer, name)
+        down = lies_in(name, BELOW[part_of(importer)])
         return None if down else ", which is not below it"
     if top in HOMES:
         return None if lies_in(importer, HOMES[top]) else f", which is at home in {HOMES[top]}"
@@ -89,11 +86,6 @@ def part_of(name: str) -> str:
 def lies_in(name: str, parts: list[str]) -> bool:
     """Is the name one of the parts, or inside of one?"""
     return any(f"{name}.".startswith(f"{part}.") for part in parts)
-
-
-def is_sideways(importer: str, name: str) -> bool:
-    """Is it one of the arrows that are known to point sideways?"""
-    return any(importer == one and lies_in(name, [other]) for one, other in SIDEWAYS)
 
 
 def foreign_uses(source: Module) -> Iterator[str]:
@@ -142,12 +134,6 @@ def test_a_module_imports_only_what_lies_below_it(source: Module) -> None:
 
 def test_the_walk_sees_every_part_of_the_project() -> None:
     assert {part_of(source.name) for source in modules()} == BELOW.keys()
-
-
-def test_every_arrow_that_points_sideways_is_there() -> None:
-    for importer, imported in SIDEWAYS:
-        (source,) = [one for one in modules() if one.name == importer]
-        assert any(lies_in(name, [imported]) for name in imports(source.tree))
 
 
 @pytest.mark.parametrize(

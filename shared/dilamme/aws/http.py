@@ -17,7 +17,6 @@ from dilamme.domain.errors import DatabaseUnavailable, DilammeError, Fault, Inva
 from dilamme.domain.strict_json import Malformed
 from dilamme.domain.submission import invalid_input
 from dilamme.domain.views import FaultView, Problem
-from dilamme.store.faults import meaning, primary_message
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
@@ -134,11 +133,11 @@ def read_object(body: str) -> dict[str, Any]:
     return value
 
 
-def problem(error: Exception, logger: Logger) -> Response[str]:
-    """The answer to an error; one that nobody foresaw is logged, and says nothing of itself."""
-    known = _known(error)
+def problem(raised: Exception, meaning: Exception, logger: Logger) -> Response[str]:
+    """The answer to what was raised, by its meaning; an error that nobody foresaw is logged, and says nothing of itself."""
+    known = _known(meaning)
     if known.status >= 500:
-        _log(error, known, logger)
+        _log(raised, meaning, known, logger)
     described = Problem(title=known.title, status=known.status, detail=_detail(known), errors=_faults(known))
     body = described.model_dump(by_alias=True, exclude=None if described.errors else {"errors"})
     # ASCII: a pointer may hold half a surrogate pair, as the field's name did.
@@ -162,7 +161,7 @@ def _known(error: Exception) -> DilammeError:
         return invalid_input(error.errors(), skip=1)  # the first part says body, query or header
     if isinstance(error, NotFoundError):
         return NotFound("nothing is at this path: GET /openapi.json lists what is")
-    return meaning(error) or DilammeError()
+    return DilammeError()
 
 
 def _detail(error: DilammeError) -> str:
@@ -188,12 +187,12 @@ def _headers(error: DilammeError) -> dict[str, str | list[str]]:
     return {"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {}
 
 
-def _log(error: Exception, known: DilammeError, logger: Logger) -> None:
+def _log(raised: Exception, meaning: Exception, known: DilammeError, logger: Logger) -> None:
     """The frames alone, and the message without PostgreSQL's details: either may hold a payload."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb(raised.__traceback__)
     told = {
-        "error": type(error).__name__,
-        "error_message": primary_message(error),
+        "error": type(raised).__name__,
+        "error_message": (str(meaning).strip() or type(raised).__name__).splitlines()[0],
         "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
     }
     logger.error(known.title, extra=told)

@@ -19,17 +19,19 @@ _UNAVAILABLE = (
 )
 
 
-def meaning(error: Exception) -> DilammeError | None:
-    """The error as one of ours; None where it can only be a mistake of ours."""
+def meaning(error: Exception) -> Exception:
+    """An error of PostgreSQL's as one of ours, without its DETAIL and CONTEXT, which may quote a row's contents.
+
+    Any other error is returned as it is.
+    """
     if isinstance(error, _NOT_MIGRATED):
         return SchemaError("the database has not been migrated: run the migrate function")
     if isinstance(error, _UNAVAILABLE):
-        return DatabaseUnavailable(primary_message(error))
-    return None
+        return DatabaseUnavailable(_primary_message(error))
+    return DilammeError(_primary_message(error)) if isinstance(error, psycopg.Error) else error
 
 
-def primary_message(error: Exception) -> str:
-    """What happened, without the DETAIL and CONTEXT that PostgreSQL may quote a row's contents in."""
+def _primary_message(error: Exception) -> str:
     if isinstance(error, psycopg.Error) and error.diag.message_primary:
         return error.diag.message_primary
     return (str(error).strip() or type(error).__name__).splitlines()[0]

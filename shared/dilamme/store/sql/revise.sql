@@ -27,8 +27,18 @@ WHERE job.status = 'dead' AND job.id = ANY(ARRAY(
 RETURNING job.id
 
 -- name: dead_jobs
--- The oldest dead letters first.
-SELECT id FROM dilamme.jobs
-WHERE status = 'dead' AND priority IN (1, 2, 3) AND finished_at IS NOT NULL
-  AND (%(type)s::text IS NULL OR type = %(type)s)
+-- The oldest dead letters first: by priorities, which is how the index has them, since a sort of all would read all.
+SELECT id FROM (
+    (SELECT id, finished_at FROM dilamme.jobs
+      WHERE status = 'dead' AND priority = 1 AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)
+      ORDER BY finished_at LIMIT %(most)s)
+    UNION ALL
+    (SELECT id, finished_at FROM dilamme.jobs
+      WHERE status = 'dead' AND priority = 2 AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)
+      ORDER BY finished_at LIMIT %(most)s)
+    UNION ALL
+    (SELECT id, finished_at FROM dilamme.jobs
+      WHERE status = 'dead' AND priority = 3 AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)
+      ORDER BY finished_at LIMIT %(most)s)
+) AS dead
 ORDER BY finished_at, id LIMIT %(most)s
