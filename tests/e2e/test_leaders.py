@@ -93,3 +93,14 @@ def _refused(system: System, job_id: str) -> bool:
     still_armed = bool(system.stack.faults.armed())
     assert not still_armed or (job["status"], job["attempt"]) == ("pending", 0)
     return not still_armed
+
+
+def test_a_worker_whose_invokes_answer_is_lost_keeps_its_slot(system: System) -> None:
+    """Freed by the caller who heard nothing, the slot would be given to one worker too many."""
+    system.wait_for(system.submit("demo.echo"))
+    eventually(lambda: not system.running("worker"))
+    system.arm("worker", Kind.MUTE, times=2)
+    _, gate = system.submit_gated()
+    assert not system.stack.faults.armed()
+    assert system.get("/stats")["workers"]["active"] == len(system.running("worker")) == 1
+    system.open(gate)

@@ -6,6 +6,7 @@ import os
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 NAMESPACE = "Dilamme"
 
@@ -52,7 +53,12 @@ class Meter(Metrics):
     """
 
     def __init__(self, service: str) -> None:
-        super().__init__(namespace=NAMESPACE, service=service)
+        # With sets of its own: otherwise all Metrics of a process share theirs, and two services that meet in a test, or in
+        # the process of a user, would write each other's name.
+        provider = AmazonCloudWatchEMFProvider(
+            namespace=NAMESPACE, service=service, metric_set={}, dimension_set={}, metadata_set={}, default_dimensions={}
+        )
+        super().__init__(namespace=NAMESPACE, service=service, provider=provider)
         self._units = METRICS.get(service, {})
         self.set_default_dimensions(stack=os.environ.get("DILAMME_STACK") or "local")
 

@@ -2,7 +2,7 @@
 
 The scheduler reads from PostgreSQL what falls due before its next tick, lays it into a wheel, and wakes for it on time.
 Inside a slot nothing is in order: who runs first is the heap's question, asked when they are due. So an insertion is
-one division and one append, and a slot that has passed is handed out as a whole, without a look at what is in it.
+one division and an append, and a slot that has passed is handed out as a whole, without a look at what is in it.
 (Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987.)
 
 What lies beyond the wheel's revolution waits beside it and is dealt into the slots when the hand comes round; their

@@ -57,6 +57,11 @@ def free(connection: Connection, tokens: Sequence[UUID]) -> int:
     return len(fetch(connection, "free", {"tokens": list(tokens)}))
 
 
+def take_back(connection: Connection, tokens: Sequence[UUID]) -> None:
+    """Frees the slots of invitations whose invoke failed, unless the worker has come all the same."""
+    run(connection, "take_back", {"tokens": list(tokens)})
+
+
 def free_overdue(connection: Connection) -> int:
     """Frees the slots whose worker never came or never let go; how many."""
     return len(fetch(connection, "free_overdue"))

@@ -102,5 +102,5 @@ def _call(
 
     refused = [invitation for invitation in executor.map(call, hands) if invitation is not None]
     if refused:
-        slots.free(connection, [invitation.token for invitation in refused])
+        slots.take_back(connection, [invitation.token for invitation in refused])
     return len(hands) - len(refused)

@@ -35,7 +35,7 @@ def call_worker(connection: Connection, settings: Settings, invitation: Invitati
         invoke(settings.worker_function, worker_event(invitation))
     except InvokeFailed as error:
         logger.warning("worker not invoked", extra={"slot": invitation.slot, "error": str(error)})
-        slots.free(connection, [invitation.token])
+        slots.take_back(connection, [invitation.token])
         return False
     return True
 

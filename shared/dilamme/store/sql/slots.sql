@@ -44,6 +44,13 @@ UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
 WHERE token = ANY(%(tokens)s::uuid[]) AND state IN ('invited', 'started')
 RETURNING slot
 
+-- name: take_back
+-- The call that an invitation was for has failed. A worker that has come all the same keeps its slot: its event was
+-- taken, and only the answer lost.
+UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
+WHERE token = ANY(%(tokens)s::uuid[]) AND state = 'invited'
+RETURNING slot
+
 -- name: free_overdue
 -- Invited and never came, or started and never let go: the platform's report was lost.
 UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
