@@ -54,7 +54,7 @@ SCHEDULER_LOG_BYTES = 1_600 + 600  # an idle minute: two lines of metrics, one o
 GAUGE_LOG_BYTES = 1_150  # every ten ticks of a loop that does not exit
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Reads the template; its functions are not needed."""
 
 
@@ -87,7 +87,9 @@ def template() -> Template:
         api_mb=tree["Resources"]["ApiFunction"]["Properties"]["MemorySize"],
         database=default["DatabaseClass"],
         storage_gb=default["DatabaseStorageGb"],
-        endpoints=sum(kind == "AWS::EC2::VPCEndpoint" and spec["VpcEndpointType"] == "Interface" for kind, spec in kinds),
+        endpoints=sum(
+            kind == "AWS::EC2::VPCEndpoint" and spec["VpcEndpointType"] == "Interface" for kind, spec in kinds
+        ),
         alarms=sum(kind == "AWS::CloudWatch::Alarm" for kind, _ in kinds),
     )
 
@@ -110,7 +112,9 @@ def idle_scheduler(memory_mb: int, architecture: str, *, idle_exit: bool) -> flo
         return lambda_cost(seconds * MINUTES, memory_mb, architecture, MINUTES) + logs(SCHEDULER_LOG_BYTES * MINUTES)
     # The next one takes over at its first tick, so there is about one at any time.
     ticks = HOURS * 3600 / settings.tick_seconds
-    return lambda_cost(HOURS * 3600, memory_mb, architecture, MINUTES) + logs(ticks / 10 * GAUGE_LOG_BYTES + MINUTES * 900)
+    return lambda_cost(HOURS * 3600, memory_mb, architecture, MINUTES) + logs(
+        ticks / 10 * GAUGE_LOG_BYTES + MINUTES * 900
+    )
 
 
 def logs(size_bytes: float) -> float:
@@ -137,9 +141,15 @@ def fixed(values: Template) -> list[tuple[str, float]]:
     """Dollars a month for what is there whether a job runs or not."""
     metrics = sum(len(names) for names in METRICS.values())
     return [
-        (f"PostgreSQL, {values.database}, {values.storage_gb} GB", DATABASE_HOUR[values.database] * HOURS + values.storage_gb * STORAGE_GB_MONTH),
+        (
+            f"PostgreSQL, {values.database}, {values.storage_gb} GB",
+            DATABASE_HOUR[values.database] * HOURS + values.storage_gb * STORAGE_GB_MONTH,
+        ),
         (f"{values.endpoints} interface endpoints, one zone", values.endpoints * ENDPOINT_HOUR * HOURS),
-        (f"{metrics} metrics, {values.alarms} alarms, 1 dashboard", metrics * METRIC_MONTH + values.alarms * ALARM_MONTH + DASHBOARD_MONTH),
+        (
+            f"{metrics} metrics, {values.alarms} alarms, 1 dashboard",
+            metrics * METRIC_MONTH + values.alarms * ALARM_MONTH + DASHBOARD_MONTH,
+        ),
         ("the master's secret", SECRET_MONTH),
     ]
 
@@ -158,13 +168,22 @@ def tables() -> str:
         price = [idle_scheduler(memory, values.architecture, idle_exit=leaves) for leaves in (True, False)]
         mark = " (default)" if memory == values.scheduler_mb else ""
         parts.append(f"| {memory} MB{mark} | ${price[0]:.2f} | ${price[1]:.2f} |")
-    parts += ["", "| a million jobs, besides your handlers' own time | posted and run singly | in batches of 1,000 |", "|---|---|---|"]
-    for (name, single), (_, batched) in zip(million_jobs(values, batched=False), million_jobs(values, batched=True), strict=True):
+    parts += [
+        "",
+        "| a million jobs, besides your handlers' own time | posted and run singly | in batches of 1,000 |",
+        "|---|---|---|",
+    ]
+    for (name, single), (_, batched) in zip(
+        million_jobs(values, batched=False), million_jobs(values, batched=True), strict=True
+    ):
         parts.append(f"| {name} | ${single:.2f} | ${batched:.2f} |")
     sums = [sum(dollars for _, dollars in million_jobs(values, batched=batched)) for batched in (False, True)]
     parts += [f"| **together** | **${sums[0]:.2f}** | **${sums[1]:.2f}** |"]
     second = lambda_cost(1.0, values.worker_mb, values.architecture, 0)
-    parts += ["", f"A handler's own second costs ${second * 1e6:.2f} a million in a worker of {values.worker_mb} MB, divided by the handlers that it runs at once."]
+    parts += [
+        "",
+        f"A handler's own second costs ${second * 1e6:.2f} a million in a worker of {values.worker_mb} MB, divided by the handlers that it runs at once.",
+    ]
     return "\n".join(parts)
 
 

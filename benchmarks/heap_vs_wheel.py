@@ -403,7 +403,7 @@ def draw(by_size: Mapping[int, Results], ticks: Mapping[str, Results], pyplot: A
             value = PUBLISHED[kind][measure] * scale / COUNT
             panel.scatter([COUNT], [value], marker=marker, color="black", zorder=5, label=f"published: {kind}")
         panel.set(title=title, xlabel="jobs", ylabel=unit, xscale="log", yscale="log")
-    axes[0, 0].legend(fontsize=8, ncols=2)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     draw_tick(axes[1, 1], ticks["in ready order"])
     figure.suptitle("MinHeap and TimingWheel beside their rivals: medians, logarithmic scales, lower is better")
     return figure

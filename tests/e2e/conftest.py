@@ -28,9 +28,7 @@ def functions_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def start(
-    functions_folder: Path, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Start]:
+def start(functions_folder: Path, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Starts a stack with these settings (``worker_slots=1``) and options; it ends with the module."""
     stacks: list[Stack] = []
 

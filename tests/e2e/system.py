@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -139,6 +139,10 @@ class System:
     def _unfinished(self) -> int:
         counts = self.get("/stats")["jobs"]
         return sum(counts[status]["count"] for status in LIVE)
+
+    def soon(self, seconds: float) -> str:
+        """A time so many seconds ahead, by the one clock."""
+        return (moment(self.get("/stats")["at"]) + timedelta(seconds=seconds)).isoformat()
 
     # ----- what handlers did, and what they wait for
 

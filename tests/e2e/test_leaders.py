@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any
 
+from local.dispatcher import Running
 from local.faults import Kind
 from tests.e2e.system import System, eventually, kill
 
@@ -14,23 +15,30 @@ SETTINGS = {"clock_seconds": None}
 
 
 def test_doubled_triggers_run_each_job_once_and_double_no_tick(system: System) -> None:
-    """C5, scaled to 20 s: two schedulers every two seconds, and a thousand jobs."""
+    """C5, scaled to 20 s: two schedulers every five seconds, and a thousand jobs."""
     began = time.monotonic()
     ids: list[str] = []
-    for place in range(10):
+    for place in range(4):
         system.stack.clock.trigger()
         system.stack.clock.trigger()
-        ids += system.submit_all([{"type": "e2e.note"}] * 100)
-        time.sleep(max(0, began + 2 * (place + 1) - time.monotonic()))
+        ids += system.submit_all([{"type": "e2e.note"}] * 250)
+        # The pace of the triggers; nothing waits for it.
+        time.sleep(max(0, began + 5 * (place + 1) - time.monotonic()))
     jobs = system.wait_for_all(ids)
     assert {(job["status"], job["attempt"]) for job in jobs} == {("completed", 1)}
     starts = [line["job"] for line in system.journal(step="start")]
     assert sorted(starts) == sorted(ids)
-    eventually(lambda: not system.running("scheduler"))
+    eventually(lambda: _all_have_led(system), 60)
     led = _led(system)
-    assert len(led) >= 10
+    assert len(led) >= 8
     # A leader ticks when it comes, and once a second from then on; two who both thought they led would tick twice.
     assert sum(one["ticks"] for one in led) <= time.monotonic() - began + len(led)
+
+
+def _all_have_led(system: System) -> bool:
+    """The triggers that met two schedulers already are tried again later, as on AWS."""
+    counts = system.stack.dispatcher.counts()["scheduler"]
+    return counts["accepted"] == counts["succeeded"]
 
 
 def _led(system: System) -> list[dict[str, Any]]:
@@ -38,40 +46,33 @@ def _led(system: System) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if '"message":"led"' in line]
 
 
-def keep_leading(system: System) -> None:
-    """Something to wait for, so that a leader does not stop for want of work."""
-    system.submit("e2e.note", scheduledAt="2035-01-01T00:00:00Z")
-    system.query("UPDATE dilamme.jobs SET ready_at = dilamme.clock() + interval '45 s' RETURNING id")
+def lead(system: System, seconds: float) -> tuple[str, Running]:
+    """A leader that has a job to wait for, due in so many seconds: the job and the leader."""
+    job_id = system.submit("e2e.note", scheduledAt=system.soon(seconds))
+    leader = eventually(system.leader)
+    assert leader is not None
+    return job_id, leader
 
 
 def test_a_killed_leader_is_replaced_within_five_seconds_of_its_end(system: System) -> None:
     """C6, by the platform's report."""
-    keep_leading(system)
-    system.stack.clock.trigger()
-    leader = eventually(system.leader)
-    assert leader is not None
+    _, leader = lead(system, 45)
     killed_at = kill(leader)
-    successor = eventually(system.leader)
+    eventually(lambda: (successor := system.leader()) and successor.pid != leader.pid)
     assert time.time() - killed_at <= 5
-    assert successor is not None
-    assert successor.pid != leader.pid
 
 
 def test_a_leader_that_is_killed_unreported_is_replaced_by_the_next_trigger(system: System) -> None:
-    """C6, without the report; and what was due is run then."""
-    keep_leading(system)
-    system.stack.clock.trigger()
-    leader = eventually(system.leader)
-    assert leader is not None
+    """C6, without the report: what fell due waits for the trigger, and not longer."""
+    job_id, leader = lead(system, 4)
     system.arm("rescue", Kind.LOSE)
     kill(leader)
-    eventually(lambda: not system.stack.faults.armed())
+    due_at = system.job(job_id)["scheduledAt"]
+    eventually(lambda: system.get("/stats")["at"] > due_at)
     assert system.leader() is None
+    assert system.job(job_id)["status"] == "pending"
     system.stack.clock.trigger()
-    successor = eventually(system.leader)
-    assert successor is not None
-    assert successor.pid != leader.pid
-    system.wait_for(system.submit("e2e.note"))
+    system.wait_for(job_id)
 
 
 def test_a_job_whose_invokes_fail_for_three_ticks_starts_on_the_fourth_at_its_first_attempt(system: System) -> None:

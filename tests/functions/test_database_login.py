@@ -1,6 +1,7 @@
 """How a function logs in to its database on AWS: by a token of IAM's, or by a secret that may be rotated; by TLS, verified."""
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -56,7 +57,9 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_token_is_the_one_that_boto3_would_make() -> None:
     ours = _parts(database.token("db.example.com", 5432, "dilamme_api"))
-    theirs = _parts(boto3.client("rds", region_name=REGION).generate_db_auth_token("db.example.com", 5432, "dilamme_api"))
+    theirs = _parts(
+        boto3.client("rds", region_name=REGION).generate_db_auth_token("db.example.com", 5432, "dilamme_api")
+    )
     changing = ("X-Amz-Date", "X-Amz-Signature")
     assert {key: value for key, value in ours.items() if key not in changing} == {
         key: value for key, value in theirs.items() if key not in changing
@@ -78,15 +81,19 @@ def _parts(token: str) -> dict[str, Any]:
 def test_a_function_logs_in_as_its_role_with_a_token_and_verifies_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DILAMME_DATABASE_USER", "dilamme_worker")
     told = conninfo_to_dict(database.conninfo())
-    assert (told["host"], told["user"], told["dbname"]) == (ON_AWS["DILAMME_DATABASE_HOST"], "dilamme_worker", "dilamme")
+    assert (told["host"], told["user"], told["dbname"]) == (
+        ON_AWS["DILAMME_DATABASE_HOST"],
+        "dilamme_worker",
+        "dilamme",
+    )
     assert (told["sslmode"], told["sslrootcert"]) == ("verify-full", str(database.CERTIFICATES))
     assert "X-Amz-Signature" in str(told["password"])
 
 
 def test_a_token_is_made_for_each_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    numbers = itertools.count(1)
     monkeypatch.setenv("DILAMME_DATABASE_USER", "dilamme_api")
-    monkeypatch.setattr(database, "token", lambda *_: made.append("one") or f"token-{len(made)}")
+    monkeypatch.setattr(database, "token", lambda *_: f"token-{next(numbers)}")
     assert [conninfo_to_dict(database.conninfo())["password"] for _ in range(2)] == ["token-1", "token-2"]
 
 
@@ -108,7 +115,9 @@ def test_without_any_of_it_the_sentence_says_what_to_set(monkeypatch: pytest.Mon
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     with mock_aws():
         client = boto3.client("secretsmanager", region_name=REGION)
-        arn = client.create_secret(Name="db", SecretString=json.dumps({"username": "postgres", "password": "first"}))["ARN"]
+        arn = client.create_secret(Name="db", SecretString=json.dumps({"username": "postgres", "password": "first"}))[
+            "ARN"
+        ]
         monkeypatch.setenv("DILAMME_DATABASE_SECRET", arn)
         yield client
 
@@ -180,7 +189,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tls")
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
-    subprocess.run([*command, "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
+    subprocess.run(
+        [*command, "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True
+    )
     return folder / "cert.pem"
 
 
@@ -202,7 +213,9 @@ def set_password(postgres: Postgres, password: str) -> None:
 
 
 @pytest.fixture
-def placed(postgres: Postgres, encrypted: TlsProxy, secrets: Any, monkeypatch: pytest.MonkeyPatch, certificate: Path) -> Any:
+def placed(
+    postgres: Postgres, encrypted: TlsProxy, secrets: Any, monkeypatch: pytest.MonkeyPatch, certificate: Path
+) -> Any:
     own = {"username": "app", "password": "first", "host": "localhost", "port": encrypted.port, "dbname": "postgres"}
     put_secret(secrets, own)
     set_password(postgres, "first")

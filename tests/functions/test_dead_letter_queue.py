@@ -39,12 +39,16 @@ def configured(sqs: Any) -> Settings:
 def received(sqs: Any) -> list[dict[str, Any]]:
     url = sqs.get_queue_url(QueueName="dead-letters")["QueueUrl"]
     messages: list[Any] = []
-    while found := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]).get("Messages"):
+    while found := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]).get(
+        "Messages"
+    ):
         messages += found
     return messages
 
 
-def test_a_letter_says_which_job_died_of_what_after_how_many_attempts(connection: Connection, sqs: Any, configured: Settings) -> None:
+def test_a_letter_says_which_job_died_of_what_after_how_many_attempts(
+    connection: Connection, sqs: Any, configured: Settings
+) -> None:
     job_id = put(connection, type="test.mail", payload={"token": "secret"})
     bury(connection, claim_one(connection))
     assert send_outbox(connection, configured) == 1
@@ -95,7 +99,9 @@ def test_one_that_dies_between_the_send_and_its_note_sends_twice_and_the_reader_
     assert letters[0] == letters[1]
 
 
-def test_a_queue_that_is_away_keeps_the_letters_for_later(connection: Connection, sqs: Any, configured: Settings) -> None:
+def test_a_queue_that_is_away_keeps_the_letters_for_later(
+    connection: Connection, sqs: Any, configured: Settings
+) -> None:
     put(connection)
     bury(connection, claim_one(connection))
     nowhere = configured.model_copy(update={"dead_letter_queue_url": "https://sqs.us-east-1.amazonaws.com/1/none"})
@@ -105,7 +111,11 @@ def test_a_queue_that_is_away_keeps_the_letters_for_later(connection: Connection
 
 
 def test_each_letter_is_a_line_in_the_log_of_which_the_dashboard_counts_by_type(
-    connection: Connection, sqs: Any, configured: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    connection: Connection,
+    sqs: Any,
+    configured: Settings,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logging.getLogger("dilamme"), "propagate", True)
     put(connection, type="test.mail")
@@ -113,5 +123,3 @@ def test_each_letter_is_a_line_in_the_log_of_which_the_dashboard_counts_by_type(
     send_outbox(connection, configured)
     line = next(record for record in caplog.records if record.message == "job dead")
     assert (line.job_type, line.reason, line.attempts) == ("test.mail", "fail", 1)  # type: ignore[attr-defined]
-
-

@@ -63,11 +63,17 @@ def request(kind: str, url: str, **changes: Any) -> dict[str, Any]:
 
 def test_by_hand_it_says_what_it_did(empty: str) -> None:
     version = store.known_version()
-    assert migrate.handler(load("migrate"), context("migrate")) == {"applied": list(range(1, version + 1)), "version": version, "roles": True}
+    assert migrate.handler(load("migrate"), context("migrate")) == {
+        "applied": list(range(1, version + 1)),
+        "version": version,
+        "roles": True,
+    }
     assert migrate.handler(load("migrate"), context("migrate"))["applied"] == []
 
 
-def test_a_first_deployment_migrates_and_is_told_the_workers_concurrency(empty: str, cloudformation: tuple[str, Answers]) -> None:
+def test_a_first_deployment_migrates_and_is_told_the_workers_concurrency(
+    empty: str, cloudformation: tuple[str, Answers]
+) -> None:
     url, answers = cloudformation
     event = request("create", url)
     migrate.handler(event, context("migrate"))
@@ -100,7 +106,9 @@ def test_more_connections_than_the_server_has_fail_the_deployment_with_a_sentenc
     assert len(json.dumps(answer)) < 4096
 
 
-def test_behind_a_pooler_the_servers_connections_are_not_the_functions(empty: str, cloudformation: tuple[str, Answers]) -> None:
+def test_behind_a_pooler_the_servers_connections_are_not_the_functions(
+    empty: str, cloudformation: tuple[str, Answers]
+) -> None:
     url, answers = cloudformation
     event = request("create", url)
     del event["ResourceProperties"]["ApiConcurrency"]
@@ -129,7 +137,9 @@ def test_a_database_that_is_away_fails_the_deployment_with_a_sentence(
     assert "hunter2" not in json.dumps(answers)
 
 
-def test_an_unforeseen_error_is_answered_too(empty: str, cloudformation: tuple[str, Answers], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_error_is_answered_too(
+    empty: str, cloudformation: tuple[str, Answers], monkeypatch: pytest.MonkeyPatch
+) -> None:
     url, answers = cloudformation
     monkeypatch.setattr(migrate, "deploy", lambda *_: 1 / 0)
     migrate.handler(request("create", url), context("migrate"))
@@ -151,7 +161,10 @@ def test_with_the_database_gone_deletion_and_roll_back_succeed(
     url, answers = cloudformation
     made = request(event["kind"], url)
     if event.get("older"):
-        made["OldResourceProperties"] = {**made["ResourceProperties"], "Layer": made["ResourceProperties"]["Layer"][:-1] + "4"}
+        made["OldResourceProperties"] = {
+            **made["ResourceProperties"],
+            "Layer": made["ResourceProperties"]["Layer"][:-1] + "4",
+        }
     if event.get("PhysicalResourceId") == "the same":
         made["PhysicalResourceId"] = custom_resource.physical_id(made["ResourceProperties"])
     elif "PhysicalResourceId" in event:
@@ -185,8 +198,8 @@ def test_an_answer_that_does_not_get_through_is_sent_again(monkeypatch: pytest.M
             raise OSError("reset")
         return _Closable()
 
-    monkeypatch.setattr(custom_resource.urllib.request, "urlopen", fail_twice)
-    monkeypatch.setattr(custom_resource.time, "sleep", lambda _: None)
+    monkeypatch.setattr("urllib.request.urlopen", fail_twice)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     custom_resource.answer(load("migrate-delete"), "id")
     assert len(tries) == 3
 

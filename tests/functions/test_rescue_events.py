@@ -32,7 +32,9 @@ def _running_under(connection: Connection, worker: str) -> UUID:
     return job_id
 
 
-def test_a_lost_workers_job_is_free_at_once_and_another_worker_is_called(connection: Connection, invocations: Invocations) -> None:
+def test_a_lost_workers_job_is_free_at_once_and_another_worker_is_called(
+    connection: Connection, invocations: Invocations
+) -> None:
     event = load("rescue-worker")
     job_id = _running_under(connection, event["requestPayload"]["token"])
     assert rescue.handler(event, context("rescue")) == {"jobs": 1}

@@ -23,7 +23,9 @@ BRIEF_SECONDS = 11.5
 
 @pytest.fixture(autouse=True)
 def deployed(database_url: str, monkeypatch: pytest.MonkeyPatch, invocations: Invocations) -> Iterator[None]:
-    configuration = read({"DILAMME_WORKER_FUNCTION": "worker", "DILAMME_SCHEDULER_FUNCTION": "scheduler", "DILAMME_IDLE_EXIT": "0"})
+    configuration = read(
+        {"DILAMME_WORKER_FUNCTION": "worker", "DILAMME_SCHEDULER_FUNCTION": "scheduler", "DILAMME_IDLE_EXIT": "0"}
+    )
     monkeypatch.setattr(scheduler, "configuration", configuration)
     monkeypatch.setattr("dilamme.usecases.tick.invoke", invocations)
     with entered(monkeypatch, database_url, "scheduler"):
@@ -32,7 +34,11 @@ def deployed(database_url: str, monkeypatch: pytest.MonkeyPatch, invocations: In
 
 @pytest.mark.parametrize("event", ["scheduler-trigger", "scheduler-wake"])
 def test_whatever_triggers_it_it_takes_the_lead_and_ticks(event: str) -> None:
-    assert scheduler.handler(load(event), context("scheduler", BRIEF_SECONDS)) == {"ticks": 2, "missed": 0, "takenOver": False}
+    assert scheduler.handler(load(event), context("scheduler", BRIEF_SECONDS)) == {
+        "ticks": 2,
+        "missed": 0,
+        "takenOver": False,
+    }
 
 
 def test_a_ready_job_makes_it_invoke_a_worker(connection: Connection, invocations: Invocations) -> None:
@@ -65,7 +71,9 @@ def test_metrics_are_written_inside_the_loop_so_that_a_kill_takes_few(capsys: py
     assert emf(capsys.readouterr().out)["Ticks"] == [1] * (scheduler.GAUGE_EVERY_TICKS + 1)
 
 
-def test_what_cannot_be_measured_costs_no_tick(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_measured_costs_no_tick(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def refuse(_connection: Connection) -> None:
         raise psycopg.errors.QueryCanceled("statement timeout")
 

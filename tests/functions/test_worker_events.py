@@ -65,7 +65,9 @@ def test_it_publishes_its_types_for_those_who_know_no_handler(connection: Connec
 
 
 @pytest.mark.usefixtures("invited")
-def test_it_counts_how_jobs_ended_and_how_long_they_had_waited(connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_counts_how_jobs_ended_and_how_long_they_had_waited(
+    connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(connection, type="test.echo", priority=1)
     put(connection, type="test.fail", priority=2)
     put(connection, type="test.fail", priority=3, max_attempts=1)
@@ -83,9 +85,13 @@ def test_it_counts_how_jobs_ended_and_how_long_they_had_waited(connection: Conne
 
 
 @pytest.mark.usefixtures("invited")
-def test_a_wait_is_counted_under_the_original_priority(connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wait_is_counted_under_the_original_priority(
+    connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(connection, type="test.echo", priority=3)
-    connection.execute("UPDATE dilamme.jobs SET ready_at = now() - interval '10 minutes', created_at = now() - interval '10 minutes'")
+    connection.execute(
+        "UPDATE dilamme.jobs SET ready_at = now() - interval '10 minutes', created_at = now() - interval '10 minutes'"
+    )
     worker.handler(load("worker-batch"), context("worker", 300))
     values = emf(capsys.readouterr().out)
     assert values.keys() >= {"WaitP3"}

@@ -12,11 +12,11 @@ _LOCK = 4711
 def pause(holder: Connection, paused: Connection) -> Iterator[Callable[[], None]]:
     """The next statement of ``paused`` stops where it first asks for the time, until the yielded function is called.
 
-    The time is asked for when an index scan begins, which is after the snapshot: what others commit meanwhile is
-    what the statement must find out about when it locks.
+    That is at the first row of a scan, after the snapshot: what others commit meanwhile is what the statement must find
+    out about when it locks. VOLATILE, since a STABLE clock is asked by the planner too, before the snapshot that counts.
     """
     holder.execute(
-        "CREATE OR REPLACE FUNCTION dilamme.clock() RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$ BEGIN"
+        "CREATE OR REPLACE FUNCTION dilamme.clock() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$ BEGIN"
         f" IF pg_backend_pid() = {paused.info.backend_pid} THEN PERFORM pg_advisory_xact_lock_shared({_LOCK}); END IF;"
         " RETURN statement_timestamp(); END $$"
     )

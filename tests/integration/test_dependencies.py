@@ -243,6 +243,18 @@ def test_the_sweep_sets_a_wrong_counter_right(
     assert sweep(enter("scheduler"), scheduler.leader.epoch) == 0
 
 
+def test_a_counter_that_is_too_low_keeps_no_parent_from_being_completed(
+    connection: Connection, scheduler: Scheduler, enter: Enter
+) -> None:
+    """Both parents end in one batch, and the counter says one: it is left to the sweep."""
+    parents = put_many(connection, [{}] * 2)
+    child = put(connection, dependency_ids=parents)
+    connection.execute("UPDATE dilamme.jobs SET unmet_dependencies = 1 WHERE id = %s", (child,))
+    assert complete(connection, *claim(connection)).done == {*parents}
+    sweep(enter("scheduler"), scheduler.leader.epoch)
+    assert [one.id for one in claim(connection)] == [child]
+
+
 def test_the_sweep_comes_round_to_every_blocked_job(connection: Connection, scheduler: Scheduler, enter: Enter) -> None:
     """Two hundred a call; the last of five hundred is wrong."""
     parent = put(connection, scheduled_at="2100-01-01T00:00:00Z")

@@ -32,7 +32,12 @@ CHECKOUT = Path(__file__).parent.parent.parent
 SAM = CHECKOUT / ".venv-sam" / "bin" / "sam"
 REGION = "us-east-1"
 ARCHITECTURE = "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64"
-FUNCTIONS = {"api": "ApiFunction", "scheduler": "SchedulerFunction", "worker": "WorkerFunction", "rescue": "RescueFunction"}
+FUNCTIONS = {
+    "api": "ApiFunction",
+    "scheduler": "SchedulerFunction",
+    "worker": "WorkerFunction",
+    "rescue": "RescueFunction",
+}
 MIGRATE = "MigrateFunction"
 READY_SECONDS_MAX = 180
 
@@ -92,7 +97,7 @@ class SamStack:
     def _start(self) -> None:
         if not SAM.exists():
             raise NotPossible(".venv-sam is missing: run `make .venv-sam`")
-        print(ask("base-image"), file=sys.stderr)
+        _say(ask("base-image"))
         self.python_folder = ask("python-3.13", str(self.folder / "python"))
         self.host = bridge()
         self._start_database()
@@ -108,7 +113,9 @@ class SamStack:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     # ----- what the functions need
@@ -131,7 +138,7 @@ class SamStack:
         server.start()
         self._stopping.callback(server.stop)
         host, port = server.get_host_and_port()
-        self.sqs = boto3.client("sqs", endpoint_url=f"http://{host}:{port}", region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x")
+        self.sqs = _session().client("sqs", endpoint_url=f"http://{host}:{port}")
         self.queue_url = self.sqs.create_queue(QueueName="dead-letters")["QueueUrl"]
         self.aws_url = f"http://{host}:{port}"
 
@@ -144,7 +151,9 @@ class SamStack:
             "DILAMME_DEMO_JOBS": "true",
             "DILAMME_WORKER_SLOTS": "2",
         }
-        roles = {logical: {**ours, "DATABASE_URL": as_role(url, f"dilamme_{name}")} for name, logical in FUNCTIONS.items()}
+        roles = {
+            logical: {**ours, "DATABASE_URL": as_role(url, f"dilamme_{name}")} for name, logical in FUNCTIONS.items()
+        }
         return {**roles, MIGRATE: {**ours, "DATABASE_URL": url}}
 
     def connect(self) -> "psycopg.Connection[Any]":
@@ -153,10 +162,11 @@ class SamStack:
 
     # ----- SAM
 
-    def build(self, architecture: str = ARCHITECTURE, folder: Path | None = None) -> Path:
-        """`sam build`; the folder with the built template."""
+    def build(self, architecture: str = ARCHITECTURE, folder: Path | None = None, checkout: Path = CHECKOUT) -> Path:
+        """`sam build`, in another checkout if one is given; the folder with the built template."""
         folder = folder or self.build_folder
-        self._sam("build", "--build-dir", str(folder), "--parameter-overrides", f"Architecture={architecture}", "--no-cached")
+        overrides = ("--parameter-overrides", f"Architecture={architecture}")
+        self._sam("build", "--build-dir", str(folder), *overrides, "--no-cached", checkout=checkout)
         return folder
 
     def invoke(self, function: str, event: Path | Mapping[str, Any]) -> tuple[Any, str]:
@@ -169,9 +179,27 @@ class SamStack:
 
     def run_in_container(self, code: str) -> str:
         """Runs Python on the image of the last `invoke`, layers and all; what it prints."""
-        listing = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference=samcli/lambda-python"]
+        listing = [
+            "docker",
+            "images",
+            "--format",
+            "{{.Repository}}:{{.Tag}}",
+            "--filter",
+            "reference=samcli/lambda-python",
+        ]
         image = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()[0]
-        run = ["docker", "run", "--rm", "--entrypoint", "python3.13", "-e", "PYTHONPATH=/opt/python:/var/runtime", image, "-c", code]
+        run = [
+            "docker",
+            "run",
+            "--rm",
+            "--entrypoint",
+            "python3.13",
+            "-e",
+            "PYTHONPATH=/opt/python:/var/runtime",
+            image,
+            "-c",
+            code,
+        ]
         return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
 
     def serve_lambda(self) -> None:
@@ -185,7 +213,7 @@ class SamStack:
     def client(self) -> Any:
         """boto3's client of `serve_lambda`."""
         address = f"http://{self.host}:{self.lambda_port}"
-        return boto3.client("lambda", endpoint_url=address, region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x")
+        return _session().client("lambda", endpoint_url=address)
 
     def _local(self) -> list[str]:
         return [
@@ -197,15 +225,17 @@ class SamStack:
         path = f"{self.python_folder}{os.pathsep}{os.environ['PATH']}"
         return {**os.environ, **CREDENTIALS, "PATH": path, "AWS_DEFAULT_REGION": REGION, "SAM_CLI_TELEMETRY": "0"}
 
-    def _sam(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        done = subprocess.run([SAM, *arguments], cwd=CHECKOUT, env=self._environment(), capture_output=True, text=True, check=False)
+    def _sam(self, *arguments: str, checkout: Path = CHECKOUT) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            [SAM, *arguments], cwd=checkout, env=self._environment(), capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             raise RuntimeError(f"sam {' '.join(arguments[:3])} failed:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
         return done
 
     def _serve(self, command: str, host: str, port: int, *options: str) -> None:
         log = (self.folder / f"{command}.log").open("wb")
-        arguments = [SAM, "local", command, *self._local(), "--host", host, "--port", str(port), *options]
+        arguments = [str(SAM), "local", command, *self._local(), "--host", host, "--port", str(port), *options]
         process = subprocess.Popen(arguments, cwd=CHECKOUT, env=self._environment(), stdout=log, stderr=log)
         self._stopping.callback(log.close)
         self._stopping.callback(_end, process)
@@ -219,6 +249,14 @@ class SamStack:
                 return
             time.sleep(0.3)
         raise RuntimeError(f"sam local does not start:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def _session() -> boto3.Session:
+    return boto3.Session(CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"], None, REGION)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201  for a terminal, or pytest's -s
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -245,24 +283,26 @@ def main() -> int:
             with SamStack(folder) as stack:
                 _show(stack)
         except NotPossible as reason:
-            print(f"dilamme: {reason}", file=sys.stderr)
+            _say(f"dilamme: {reason}")
             return 1
     return 0
 
 
 def _show(stack: SamStack) -> None:
-    print("building …", flush=True)
+    _say("building …")
     stack.build()
-    print("migrating …", stack.invoke(MIGRATE, {})[0], flush=True)
+    _say(f"migrated: {stack.invoke(MIGRATE, {})[0]}")
     stack.serve_lambda()
     stack.serve_api()
-    print(f"Dilamme is ready at {stack.url}, in containers. A job:", flush=True)
-    job = requests.post(f"{stack.url}/jobs", json={"type": "demo.echo", "payload": {"hello": "containers"}}, timeout=60).json()
+    _say(f"Dilamme is ready at {stack.url}, in containers. A job:")
+    job = requests.post(
+        f"{stack.url}/jobs", json={"type": "demo.echo", "payload": {"hello": "containers"}}, timeout=60
+    ).json()
     while job["status"] not in ("completed", "dead"):
-        print(f"  {job['id']} {job['status']}", flush=True)
+        _say(f"  {job['id']} {job['status']}")
         time.sleep(2)
         job = requests.get(f"{stack.url}/jobs/{job['id']}", timeout=60).json()
-    print(f"  {job['id']} {job['status']}: {job['result']}\nCtrl-C ends it.", flush=True)
+    _say(f"  {job['id']} {job['status']}: {job['result']}\nCtrl-C ends it.")
     while True:
         time.sleep(3600)
 

@@ -1,6 +1,7 @@
 """What `sam build` makes: for the right processor, of the pinned versions, small enough."""
 
 import re
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def test_the_layer_has_the_versions_that_the_tests_run_with(stack: SamStack) -> 
     text = (CHECKOUT / "layers" / "dependencies" / "requirements.txt").read_text()
     pinned = {name: number for name, number, marker in REQUIREMENT.findall(text) if "win32" not in marker}
     installed = {name: version(name) for name in pinned}
-    built = {info.name.removesuffix(".dist-info") for info in (stack.build_folder / "DependenciesLayer").rglob("*.dist-info")}
+    built = {
+        info.name.removesuffix(".dist-info") for info in (stack.build_folder / "DependenciesLayer").rglob("*.dist-info")
+    }
     assert pinned == installed
     assert {f"{name.replace('-', '_')}-{number}" for name, number in pinned.items()} == built
 
@@ -61,6 +64,15 @@ def test_the_layer_has_the_versions_that_the_tests_run_with(stack: SamStack) -> 
 def test_the_runtimes_own_libraries_are_not_shipped(stack: SamStack) -> None:
     shipped = {path.name for path in (stack.build_folder / "DependenciesLayer" / "python").iterdir()}
     assert not shipped & {"boto3", "botocore", "urllib3", "s3transfer"}
+
+
+def test_what_users_handlers_require_is_built_into_the_worker_alone(stack: SamStack, tmp_path: Path) -> None:
+    for name in ("functions", "layers", "shared"):
+        shutil.copytree(CHECKOUT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(CHECKOUT / "template.yaml", tmp_path)
+    (tmp_path / "functions" / "worker" / "requirements.txt").write_text(f"six=={version('six')}\n")
+    built = stack.build(folder=tmp_path / "build", checkout=tmp_path)
+    assert [path.parent.name for path in built.rglob("six.py")] == ["WorkerFunction"]
 
 
 def test_the_shared_layer_is_the_package_with_its_sql_and_its_certificates(stack: SamStack) -> None:

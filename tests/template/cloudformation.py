@@ -8,8 +8,8 @@ from typing import Any
 
 import boto3
 import yaml
-from samtranslator.parser.parser import Parser
-from samtranslator.translator.translator import Translator
+from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
+from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 
 CHECKOUT = Path(__file__).parent.parent.parent
 Tree = dict[str, Any]

@@ -20,7 +20,6 @@ from dilamme.aws.telemetry import METRICS, NAMESPACE
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
 from dilamme.usecases import session
-from dilamme.usecases.tick import Dispatch
 from tests.template.cloudformation import CHECKOUT, Tree, deployed, of_type, translated
 
 STACK = "some-stack"
@@ -29,7 +28,10 @@ Series = tuple[str, str, frozenset[tuple[str, str]]]
 
 # Which dimension names an existing resource of which type, in AWS's own namespaces that we use.
 AWS_METRICS = {
-    "AWS/Lambda": ("FunctionName", {"Errors", "Throttles", "AsyncEventsDropped", "AsyncEventAge", "DestinationDeliveryFailures"}),
+    "AWS/Lambda": (
+        "FunctionName",
+        {"Errors", "Throttles", "AsyncEventsDropped", "AsyncEventAge", "DestinationDeliveryFailures"},
+    ),
     "AWS/SQS": ("QueueName", {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}),
     "AWS/ApiGateway": ("ApiId", {"Count", "4xx", "5xx", "Latency"}),
     "AWS/RDS": ("DBInstanceIdentifier", {"CPUUtilization", "FreeStorageSpace", "ReadIOPS", "WriteIOPS"}),
@@ -93,7 +95,11 @@ def series(dashboard: Tree) -> Iterator[Series]:
 
 def alarm_series() -> Iterator[Series]:
     for alarm in of_type(deployed(), "AWS::CloudWatch::Alarm").values():
-        metrics = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m] if "Metrics" in alarm else [alarm]
+        metrics = (
+            [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
+            if "Metrics" in alarm
+            else [alarm]
+        )
         for metric in metrics:
             dimensions = {(d["Name"], _value(d["Value"])) for d in metric["Dimensions"]}
             yield metric["Namespace"], metric["MetricName"], frozenset(dimensions)
@@ -112,7 +118,11 @@ def _value(value: Any) -> str:
 def test_every_widget_lies_on_the_grid_and_over_no_other(dashboard: Tree) -> None:
     taken: set[tuple[int, int]] = set()
     for widget in dashboard["widgets"]:
-        cells = {(x, y) for x in range(widget["x"], widget["x"] + widget["width"]) for y in range(widget["y"], widget["y"] + widget["height"])}
+        cells = {
+            (x, y)
+            for x in range(widget["x"], widget["x"] + widget["width"])
+            for y in range(widget["y"], widget["y"] + widget["height"])
+        }
         assert min(x for x, _ in cells) >= 0
         assert max(x for x, _ in cells) < COLUMNS
         assert not cells & taken, widget
@@ -135,7 +145,9 @@ def test_every_widget_is_of_a_kind_that_cloudwatch_draws(dashboard: Tree) -> Non
 
 
 def test_it_answers_three_questions_from_top_to_bottom(dashboard: Tree) -> None:
-    headings = [widget["properties"]["markdown"] for widget in sorted(widgets(dashboard, "text"), key=lambda w: int(w["y"]))]
+    headings = [
+        widget["properties"]["markdown"] for widget in sorted(widgets(dashboard, "text"), key=lambda w: int(w["y"]))
+    ]
     assert headings == ["## Is anything dead?", "## Is work flowing?", "## Is the machine well?"]
 
 
@@ -145,7 +157,11 @@ def test_nothing_is_left_to_be_filled_in(dashboard: Tree) -> None:
 
 def test_the_queries_read_log_groups_that_exist(rendered: tuple[Tree, set[str]]) -> None:
     dashboard, existing = rendered
-    read = {group for widget in widgets(dashboard, "log") for group in re.findall(r"SOURCE '([^']+)'", widget["properties"]["query"])}
+    read = {
+        group
+        for widget in widgets(dashboard, "log")
+        for group in re.findall(r"SOURCE '([^']+)'", widget["properties"]["query"])
+    }
     assert read
     assert read <= existing
 
@@ -180,7 +196,9 @@ def test_awss_metrics_in_alarms_have_their_dimension() -> None:
             assert ([key for key, _ in dimensions], name in metrics) == ([dimension], True), name
 
 
-def test_every_metric_of_ours_on_it_or_in_an_alarm_is_one_that_the_code_emits(dashboard: Tree, emitted: set[Series]) -> None:
+def test_every_metric_of_ours_on_it_or_in_an_alarm_is_one_that_the_code_emits(
+    dashboard: Tree, emitted: set[Series]
+) -> None:
     shown = {entry for entry in [*series(dashboard), *alarm_series()] if entry[0] == NAMESPACE}
     assert shown
     assert shown <= emitted

@@ -108,7 +108,9 @@ def test_every_variable_is_one_that_the_code_reads(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_settings_that_are_deployed_are_valid_and_the_defaults_of_the_code(name: str) -> None:
-    given = {key: value for key, value in variables(name).items() if key.startswith("DILAMME_") and isinstance(value, str)}
+    given = {
+        key: value for key, value in variables(name).items() if key.startswith("DILAMME_") and isinstance(value, str)
+    }
     placed = {"worker_function", "scheduler_function", "dead_letter_queue_url"}
     assert read(given).model_dump(exclude=placed) == read({}).model_dump(exclude=placed)
 

@@ -84,7 +84,9 @@ def test_a_function_logs_in_to_the_database_as_its_own_role_only(name: str) -> N
 
 def test_a_database_of_ones_own_is_entered_by_its_secret_and_no_other() -> None:
     for name in ("Api", "Scheduler", "Worker", "Rescue", "Migrate"):
-        assert rights(f"{name}Role", "secretsmanager:GetSecretValue", DEPLOYMENTS["own database"]) == [OWN["DatabaseSecretArn"]]
+        assert rights(f"{name}Role", "secretsmanager:GetSecretValue", DEPLOYMENTS["own database"]) == [
+            OWN["DatabaseSecretArn"]
+        ]
         assert not rights(f"{name}Role", "rds-db:connect", DEPLOYMENTS["own database"])
 
 
@@ -95,7 +97,9 @@ def test_every_function_has_a_role_and_a_log_group_of_its_own(resources: Tree) -
     groups = [function["LoggingConfig"]["LogGroup"]["Ref"] for function in functions.values()]
     assert len(set(roles)) == len(set(groups)) == len(functions)
     for role, group in zip(roles, groups, strict=True):
-        (writes,) = [s["Resource"] for name, s in statements(resources) if name == role and "logs:PutLogEvents" in s["Action"]]
+        (writes,) = [
+            s["Resource"] for name, s in statements(resources) if name == role and "logs:PutLogEvents" in s["Action"]
+        ]
         assert writes == {"Fn::GetAtt": [group, "Arn"]}
     assert {function["LoggingConfig"]["LogFormat"] for function in functions.values()} == {"JSON"}
 

@@ -24,7 +24,11 @@ COMBINATIONS = [dict(zip(ALTERNATIVES, values, strict=True)) for values in itert
 
 def interface_endpoints(resources: Tree) -> set[str]:
     endpoints = of_type(resources, "AWS::EC2::VPCEndpoint").values()
-    return {endpoint["ServiceName"]["Fn::Sub"].rpartition(".")[2] for endpoint in endpoints if endpoint["VpcEndpointType"] == "Interface"}
+    return {
+        endpoint["ServiceName"]["Fn::Sub"].rpartition(".")[2]
+        for endpoint in endpoints
+        if endpoint["VpcEndpointType"] == "Interface"
+    }
 
 
 def test_no_combination_of_parameters_refers_to_what_it_does_not_create() -> None:
@@ -33,13 +37,20 @@ def test_no_combination_of_parameters_refers_to_what_it_does_not_create() -> Non
         resources = deployed(**combination)
         for name, resource in resources.items():
             for other in references(resource):
-                assert other in resources or other in parameters or other.startswith("AWS::"), (combination, name, other)
+                assert other in resources or other in parameters or other.startswith("AWS::"), (
+                    combination,
+                    name,
+                    other,
+                )
 
 
 def test_no_resource_waits_for_itself_in_a_circle() -> None:
     for combination in ({}, {"WorkerEgress": "nat", "ReserveConcurrency": "true"}):
         resources = deployed(**combination)
-        graph = {name: {other for other in references(resource) if other in resources} for name, resource in resources.items()}
+        graph = {
+            name: {other for other in references(resource) if other in resources}
+            for name, resource in resources.items()
+        }
         assert len(list(TopologicalSorter(graph).static_order())) == len(resources)
 
 
@@ -49,12 +60,24 @@ def names(node: Any, path: str = "") -> list[tuple[str, Any]]:
         return [found for value in node for found in names(value, path)]
     if not isinstance(node, dict):
         return []
-    here = [(f"{path}.{key}", value) for key, value in node.items() if key.endswith("Name") and not key.startswith("Fn::")]
+    here = [
+        (f"{path}.{key}", value) for key, value in node.items() if key.endswith("Name") and not key.startswith("Fn::")
+    ]
     return here + [found for key, value in node.items() for found in names(value, f"{path}.{key}")]
 
 
 # Names of what AWS has, or that are unique inside something of ours.
-NOT_OURS = ("Dimensions.Name", "Tags.Name", "MetricName", "PolicyName", "ServiceName", "StageName", "DBName", "DomainName", "DBSubnetGroupName")
+NOT_OURS = (
+    "Dimensions.Name",
+    "Tags.Name",
+    "MetricName",
+    "PolicyName",
+    "ServiceName",
+    "StageName",
+    "DBName",
+    "DomainName",
+    "DBSubnetGroupName",
+)
 
 
 def test_two_stacks_fit_in_one_account_and_region() -> None:
@@ -101,7 +124,9 @@ def test_with_a_database_of_ones_own_no_network_is_built(subnets: str) -> None:
 def test_the_architecture_is_that_of_functions_and_layers_alike() -> None:
     for architecture in ("arm64", "x86_64"):
         resources = deployed(Architecture=architecture)
-        assert {str(f["Architectures"]) for f in of_type(resources, "AWS::Lambda::Function").values()} == {str([architecture])}
+        assert {str(f["Architectures"]) for f in of_type(resources, "AWS::Lambda::Function").values()} == {
+            str([architecture])
+        }
         layers = of_type(resources, "AWS::Lambda::LayerVersion").values()
         assert {str(layer["CompatibleArchitectures"]) for layer in layers} == {str([architecture])}
 
@@ -121,5 +146,9 @@ def test_every_parameter_is_used_and_explained() -> None:
     used = set(references({key: template[key] for key in ("Resources", "Conditions", "Outputs")}))
     assert set(template["Parameters"]) <= used
     assert all(len(parameter["Description"]) >= 3 for parameter in template["Parameters"].values())
-    grouped = [name for group in template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"] for name in group["Parameters"]]
+    grouped = [
+        name
+        for group in template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+        for name in group["Parameters"]
+    ]
     assert sorted(grouped) == sorted(template["Parameters"])

@@ -3,7 +3,7 @@
 import logging
 import os
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
@@ -46,30 +46,26 @@ METRICS = {
 }
 
 
-class Meter(Metrics):
+class Meter:
     """Collects a service's metrics, each of which `METRICS` must know; `flush` writes them out.
 
     They have one dimension beside the service, the stack: a dimension from user input would be a bill without end.
+    Powertools' own `Metrics` is passed by: all of a process share one set, dimensions too.
     """
 
     def __init__(self, service: str) -> None:
-        # With sets of its own: otherwise all Metrics of a process share theirs, and two services that meet in a test, or in
-        # the process of a user, would write each other's name.
-        provider = AmazonCloudWatchEMFProvider(
-            namespace=NAMESPACE, service=service, metric_set={}, dimension_set={}, metadata_set={}, default_dimensions={}
-        )
-        super().__init__(namespace=NAMESPACE, service=service, provider=provider)
         self._units = METRICS.get(service, {})
-        self.set_default_dimensions(stack=os.environ.get("DILAMME_STACK") or "local")
+        self._emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service=service)
+        self._emf.set_default_dimensions(stack=os.environ.get("DILAMME_STACK") or "local")
 
     def add(self, name: str, value: float) -> None:
         """Adds a value; `KeyError` if `METRICS` does not know the name."""
-        self.add_metric(name, self._units[name], value)
+        self._emf.add_metric(name, self._units[name], value)
 
     def flush(self) -> None:
         """Writes what was added since the last time, if anything was."""
-        if self.metric_set:
-            self.flush_metrics()
+        if self._emf.metric_set:
+            self._emf.flush_metrics()
 
 
 def set_up(service: str) -> tuple[Logger, Meter]:

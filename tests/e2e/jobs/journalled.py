@@ -42,7 +42,8 @@ def gate(payload: dict[str, str], context: Any) -> dict[str, str]:
 @job("e2e.sum")
 def add_up(payload: int, context: Any) -> int:
     """Its payload and the results of its dependencies."""
-    return payload + sum(context.dependency_results.values())
+    results: dict[Any, int] = context.dependency_results
+    return payload + sum(results.values())
 
 
 @job("e2e.crash")
