@@ -54,7 +54,7 @@ SCHEDULER_LOG_BYTES = 1_600 + 600  # an idle minute: two lines of metrics, one o
 GAUGE_LOG_BYTES = 1_150  # every ten ticks of a loop that does not exit
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):
     """Reads the template; its functions are not needed."""
 
 

@@ -2,25 +2,28 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 
+from dilamme.aws.invoke import InvokeFailed
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
-from dilamme.store.slots import Occupancy, count_slots
+from dilamme.store.slots import Occupancy, count_slots, start
+from dilamme.usecases import tick
 from dilamme.usecases.drain import WorkerEvent
 from dilamme.usecases.lead import Led, lead
 from dilamme.usecases.tick import Dispatch
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter, Entrance
-from tests.integration.invocations import Invocations
+from tests.integration.invocations import Invocations, worker_event
 from tests.integration.jobs import ECHO, put, put_many, row, tally
 from tests.integration.rivals import meanwhile, wait_until
 from tests.integration.scheduler import Scheduler
@@ -141,6 +144,24 @@ def test_a_job_whose_invocations_fail_has_lost_no_attempt_and_starts_with_the_fo
     assert event.ids == [job_id]
     workshop.work(event)
     assert (row(connection, job_id)["status"], row(connection, job_id)["attempt"]) == ("completed", 1)
+
+
+def test_a_worker_that_came_although_the_answer_to_its_invoke_was_lost_keeps_its_slot(
+    connection: Connection, clock: Clock, scheduler: Scheduler, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C7: time-out on our side, delivery on the other; nobody else is let in beside it."""
+    job_id = put(connection)
+
+    def deliver_and_time_out(function: str, event: Mapping[str, Any]) -> None:
+        arrived = worker_event(event)
+        assert start(connection, arrived.slot, arrived.token, 310)
+        raise InvokeFailed("no answer")
+
+    monkeypatch.setattr(tick, "invoke", deliver_and_time_out)
+    scheduler.tick()
+    occupied = count_slots(connection, scheduler.settings.worker_slots)
+    assert (occupied.started, occupied.invited) == (1, 0)
+    assert row(connection, job_id)["status"] == "pending"
 
 
 def test_a_worker_runs_what_it_was_handed_first(

@@ -113,6 +113,23 @@ def test_a_series_cancelled_while_its_occurrence_is_being_completed_has_no_live_
     assert [one["status"] for one in series_of(connection, job_id)] == ["completed", "cancelled"]
 
 
+def test_a_series_cancelled_while_its_occurrence_is_being_claimed_lets_it_run(
+    connection: Connection, clock: Clock, enter: Enter
+) -> None:
+    """R8: the cancellation saw it pending, and finds it running when the claim has committed."""
+    job_id = put(connection, interval_seconds=60)
+    worker, api = enter("worker"), enter("api")
+    worker.execute("BEGIN")
+    running = claim_one(worker)
+    with meanwhile(lambda: cancel_series(api, row(connection, job_id)["series_id"])) as cancelling:
+        wait_until_blocked(connection, api)
+        worker.execute("COMMIT")
+        assert cancelling.result(20)
+    assert row(connection, job_id)["status"] == "running"
+    complete(worker, running)
+    assert [one["status"] for one in series_of(connection, job_id)] == ["completed"]
+
+
 def test_a_series_cancelled_before_its_occurrence_starts_is_cancelled_with_it(
     connection: Connection, clock: Clock
 ) -> None:

@@ -100,6 +100,7 @@ class SamStack:
         _say(ask("base-image"))
         self.python_folder = ask("python-3.13", str(self.folder / "python"))
         self.host = bridge()
+        self._stopping.callback(self._remove_containers)
         self._start_database()
         self._start_queue()
         self.lambda_port, self.api_port = _free_port(), _free_port()
@@ -232,6 +233,15 @@ class SamStack:
         if done.returncode != 0:
             raise RuntimeError(f"sam {' '.join(arguments[:3])} failed:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
         return done
+
+    def _remove_containers(self) -> None:
+        """Those of our build that SAM left running, such as one that was starting when it was told to end."""
+        folders = [f"--filter=volume={self.build_folder / logical}" for logical in (*FUNCTIONS.values(), MIGRATE)]
+        left = subprocess.run(
+            ["docker", "ps", "-aq", *folders], capture_output=True, text=True, check=True
+        ).stdout.split()
+        if left:
+            subprocess.run(["docker", "rm", "-f", *left], capture_output=True, check=False)
 
     def _serve(self, command: str, host: str, port: int, *options: str) -> None:
         log = (self.folder / f"{command}.log").open("wb")

@@ -53,7 +53,7 @@ def crash(payload: Any, context: Any) -> None:
     os._exit(137)
 
 
-@job("e2e.snooze")
+@job("e2e.snooze", timeout_seconds=2.5)  # beside the whole 5 below: users write both
 def snooze(payload: dict[str, float], context: Any) -> None:
     """Asks the first time to come back in ``{"seconds": s}``."""
     first = not came_before(context)
