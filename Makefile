@@ -10,14 +10,15 @@ ARGS ?=
 export PORT DATA_DIR
 
 BIN := .venv/bin
+SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
 READY := .venv/ready .venv/ready-worker
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format docs lock clean
+.PHONY: help run test check format docs lock clean sam-validate sam-test sam-local deploy
 
 help: ## lists the targets
 	@echo 'make …'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 
 run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
 	@PYTHONPATH=shared exec $(BIN)/python -m local
@@ -35,8 +36,24 @@ format: $(READY) ## formats, and fixes what the linter can
 	@$(BIN)/ruff check --fix .
 
 # What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
-docs: $(READY) ## writes what the README says of the settings anew
+docs: $(READY) ## writes anew what the documents say of settings, routes and prices
 	@PYTHONPATH=.:shared $(BIN)/python -m local.settings_table
+	@PYTHONPATH=.:shared $(BIN)/python -m tests.functions.openapi_file
+	@PYTHONPATH=.:shared $(BIN)/python -m benchmarks.cost --write
+
+sam-validate: .venv-sam/ready ## checks template.yaml with SAM's own linter and the serverless rules
+	@$(SAM_OFFLINE) .venv-sam/bin/sam validate --lint
+	@$(SAM_OFFLINE) .venv-sam/bin/cfn-lint template.yaml -a cfn_lint_serverless.rules
+
+sam-test: $(READY) .venv-sam/ready ## builds the stack and runs it in containers (needs Docker or Finch; minutes)
+	@SAM_TESTS=1 $(BIN)/python -m pytest tests/sam -rs --timeout 900 $(ARGS)
+
+sam-local: $(READY) .venv-sam/ready ## builds, starts API and Lambda in containers, posts a job and sees it completed
+	@PYTHONPATH=.:shared exec $(BIN)/python -m tests.sam.stack
+
+deploy: .venv-sam/ready ## builds and deploys to AWS (needs credentials): docs/aws.md
+	@python_3_13=$$(tests/sam/python-3.13 "$(CURDIR)/.data/python-3.13") && export PATH="$$python_3_13:$$PATH" && \
+		.venv-sam/bin/sam build && .venv-sam/bin/sam deploy --guided $(ARGS)
 
 RUNTIME_BRINGS := boto3 botocore s3transfer python-dateutil six urllib3
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --extra functions \
@@ -48,7 +65,7 @@ lock: ## resolves requirements.lock and the dependencies layer anew (needs uv)
 		--output-file layers/dependencies/requirements.txt
 
 clean: ## removes the environment and the caches; the data in .data stays
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
+	rm -rf .venv .venv-sam .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prints nothing, or why this Python will not do; as an error of make's own it is one line.
@@ -68,4 +85,12 @@ PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not he
 # What the users' job handlers need; often nothing, of which pip would warn.
 .venv/ready-worker: functions/worker/requirements.txt .venv/ready
 	@! grep -q '^[^#]' $< || $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# The SAM CLI has an environment of its own: it pins versions that the functions do not run with.
+.venv-sam/ready: requirements-sam.lock
+	$(if $(PROBLEM),$(error $(PROBLEM)))
+	@echo 'Setting up .venv-sam, once …'
+	@$(PYTHON) -m venv --clear .venv-sam
+	@.venv-sam/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-sam.lock
 	@touch $@

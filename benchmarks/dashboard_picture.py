@@ -24,7 +24,7 @@ from typing import Any
 
 import boto3
 import requests
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from local.aws import CREDENTIALS
 from local.invocation import REGION
@@ -44,18 +44,17 @@ CELL_INCHES = 0.62
 Point = tuple[float, float]  # seconds since the start, value
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):
     """The template's text, with the argument in the place of each function."""
 
 
 def _argument(loader: yaml.SafeLoader, _suffix: str, node: yaml.Node) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return loader.construct_sequence(node, deep=True)
-    return (
-        loader.construct_mapping(node, deep=True)
-        if isinstance(node, yaml.MappingNode)
-        else loader.construct_scalar(node)
-    )
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    assert isinstance(node, yaml.ScalarNode)  # noqa: S101  there is no fourth kind
+    return loader.construct_scalar(node)
 
 
 _Loader.add_multi_constructor("!", _argument)

@@ -47,10 +47,11 @@ class Observer:
     def __init__(self) -> None:
         self.ticks = 0
 
-    def observe(self, dispatched: Dispatch, lag_seconds: float) -> None:
+    def observe(self, dispatched: Dispatch, lag_seconds: float, seconds: float) -> None:
         """Adds a tick, flushed with the gauges: a loop that is killed takes no more than their interval with it."""
         metrics.add("Ticks", 1)
         metrics.add("TickLag", lag_seconds * 1000)
+        metrics.add("TickDuration", seconds * 1000)
         metrics.add("WorkersInvoked", dispatched.invoked)
         metrics.add("InvokesRefused", dispatched.refused)
         if self.ticks % GAUGE_EVERY_TICKS == 0:

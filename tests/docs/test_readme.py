@@ -17,5 +17,3 @@ def test_every_path_in_the_map_of_the_code_exists() -> None:
     assert len(paths) > 8
     missing = [path for path in paths if not any(ROOT.rglob(path.rstrip("/")))]
     assert missing == []
-
-

@@ -55,7 +55,8 @@ def test_it_reports_the_queue_and_its_own_beat(connection: Connection, capsys: p
     scheduler.handler(load("scheduler-trigger"), context("scheduler", BRIEF_SECONDS))
     values = emf(capsys.readouterr().out)
     assert values["Ticks"] == [1, 1]
-    assert len(values["TickLag"]) == 2
+    assert len(values["TickLag"]) == len(values["TickDuration"]) == 2
+    assert all(0 < milliseconds < 1000 * BRIEF_SECONDS for milliseconds in values["TickDuration"])
     assert [values[name][0] for name in ("DeadJobs", "ReadyJobsP1", "ReadyJobsP2", "ReadyJobsP3")] == [1, 1, 0, 1]
     assert values["SlotsInvited"][0] == 1
     assert values["OldestReadyAge"][0] >= 0
@@ -67,7 +68,7 @@ def test_it_reports_the_queue_and_its_own_beat(connection: Connection, capsys: p
 def test_metrics_are_written_inside_the_loop_so_that_a_kill_takes_few(capsys: pytest.CaptureFixture[str]) -> None:
     observer = scheduler.Observer()
     for _ in range(scheduler.GAUGE_EVERY_TICKS + 1):
-        observer.observe(Dispatch(datetime.now(UTC), 0, 0, 0), 0.0)
+        observer.observe(Dispatch(datetime.now(UTC), 0, 0, 0), 0.0, 0.0)
     assert emf(capsys.readouterr().out)["Ticks"] == [1] * (scheduler.GAUGE_EVERY_TICKS + 1)
 
 

@@ -12,7 +12,7 @@ from tests.integration.workshop import Workshop
 
 
 def test_short_jobs_claimed_together_with_a_long_one_do_not_wait_for_it(
-    connection: Connection, workshop: Workshop
+    connection: Connection, workshop: Workshop, invocations: Invocations
 ) -> None:
     """C14: a worker of one handler that takes the type for quick. Timed, because the row is: none of the 50 waits over
     1.5 s between its claim and its start or hand-back, and here a tenth of a second is what the worker is told to allow.
@@ -29,6 +29,7 @@ def test_short_jobs_claimed_together_with_a_long_one_do_not_wait_for_it(
     short = put_many(connection, [{}] * 50)
     with meanwhile(workshop.work) as working:
         wait_until(lambda: len(_waits_until_handed_back(workshop)) == 50, "the short ones are handed back")
+        wait_until(lambda: [function for function, _ in invocations] == ["worker"], "a worker is called for them")
         assert {stored["status"] for stored in rows(connection, short)} == {"pending"}
         assert all(stored["attempt"] == 0 and stored["started_at"] is None for stored in rows(connection, short))
         assert row(connection, long)["status"] == "running"

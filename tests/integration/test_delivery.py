@@ -86,7 +86,7 @@ def _beats(enter: Enter, settings: Settings) -> tuple[Callable[[], Led], list[tu
     """A scheduler to be run in a thread, and the times of its ticks by the database's clock."""
     connection, ticks = enter("scheduler"), list[tuple[datetime, int]]()
 
-    def observe(dispatched: Dispatch, lag_seconds: float) -> None:
+    def observe(dispatched: Dispatch, lag_seconds: float, seconds: float) -> None:
         ticks.append((dispatched.now, dispatched.invoked))
 
     def run() -> Led:
@@ -194,7 +194,7 @@ def test_the_loop_outlives_a_database_that_is_away(
             return opened[-1]
 
         def run() -> Led:
-            return lead(own, quick, uuid4(), 150, reconnect, lambda dispatched, lag: ticks.append(dispatched))
+            return lead(own, quick, uuid4(), 150, reconnect, lambda dispatched, lag, seconds: ticks.append(dispatched))
 
         leading = stack.enter_context(meanwhile(run))
         wait_until(lambda: ticks, "the scheduler ticks")

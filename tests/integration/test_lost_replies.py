@@ -13,6 +13,7 @@ from dilamme.domain.submission import Submission, parse
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.submit import submit
 from tests.integration.entrance import Entrance
+from tests.integration.invocations import Invocations
 from tests.integration.jobs import ECHO, put, put_many, row, rows, series_of, tally
 from tests.integration.wire import Wire, wire
 from tests.integration.workshop import Workshop
@@ -110,6 +111,19 @@ def test_a_slot_whose_release_nobody_heard_of_is_held_by_nobody(
     assert cable.lost == 1
     assert tally(connection) == {"completed": 1}
     assert connection.execute("SELECT count(*) FROM dilamme.worker_slots WHERE state <> 'free'").fetchone() == (0,)
+
+
+def test_a_worker_that_lost_its_slot_unheard_claims_nothing_more_and_calls_another(
+    connection: Connection, workshop: Workshop, cable: Wire, invocations: Invocations
+) -> None:
+    """Invariant 10: beside whoever has the slot now, it would be one too many."""
+    event = workshop.invite()
+    cable.lose_reply(to=b"SET state = 'free', token = NULL")
+    workshop.before_reconnect = lambda: put(connection)
+    workshop.work(event)
+    assert cable.lost == 1
+    assert tally(connection) == {"pending": 1}
+    assert [function for function, _ in invocations] == ["worker"]
 
 
 def test_a_submission_that_nobody_heard_of_is_found_again_by_its_key(

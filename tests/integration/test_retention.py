@@ -92,6 +92,22 @@ def test_a_call_deletes_a_bounded_number(
     assert [prune_status(scheduler, Status.COMPLETED, 0) for _ in range(4)] == [40, 40, 20, 0]
 
 
+def test_what_must_stay_does_not_stand_in_the_way_of_what_may_go(
+    connection: Connection, clock: Clock, scheduler: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest five are kept by a child that waits, and a call takes five."""
+    monkeypatch.setattr(upkeep, "PRUNE_JOBS_MAX", 5)
+    kept = put_many(connection, [{}] * 5)
+    complete(connection, *claim(connection))
+    put(connection, dependency_ids=[*kept, put(connection, scheduled_at="2100-01-01T00:00:00Z")])
+    clock.advance(1)
+    put_many(connection, [{}] * 5)
+    complete(connection, *claim(connection))
+    clock.advance(YEAR)
+    assert prune_status(scheduler, Status.COMPLETED, 0) == 5
+    assert len(rows(connection, kept)) == 5
+
+
 def test_a_series_and_a_key_go_with_the_last_of_their_jobs(
     connection: Connection, clock: Clock, settings: Settings, scheduler: Connection
 ) -> None:

@@ -36,6 +36,7 @@ class Workshop:
         self.ended = threading.Event()
         self.observed: list[tuple[datetime, Claim, Outcome]] = []
         self.ran: list[tuple[Any, int]] = []
+        self.before_reconnect: Callable[[], object] = lambda: None
         self.registry.job(ECHO)(self._echo)
 
     def close(self) -> None:
@@ -62,17 +63,21 @@ class Workshop:
             upsert_types(connection, list(self.registry.values()))
             return drain(connection, self.worker(seconds), event or self.invite())
 
-    def worker(self, seconds: float, connect_: Callable[[], Connection] | None = None) -> Worker:
+    def worker(self, seconds: float) -> Worker:
         end = time.monotonic() + seconds
         return Worker(
             settings=self.settings,
             registry=self.registry,
             pace=self.pace,
             remaining_seconds=lambda: end - time.monotonic(),
-            reconnect=connect_ or (lambda: connect(self.url)),
+            reconnect=self._reconnect,
             observe=self._observe,
             end_process=self._end_process,
         )
+
+    def _reconnect(self) -> Connection:
+        self.before_reconnect()
+        return connect(self.url)
 
     def _observe(self, settled: Sequence[tuple[Claim, Outcome]]) -> None:
         now = datetime.now(UTC)

@@ -17,6 +17,7 @@ METRICS = {
     "scheduler": {
         "Ticks": COUNT,
         "TickLag": MILLISECONDS,
+        "TickDuration": MILLISECONDS,
         "TicksMissed": COUNT,
         "WorkersInvoked": COUNT,
         "InvokesRefused": COUNT,

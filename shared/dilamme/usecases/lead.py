@@ -35,6 +35,9 @@ PRUNE_EVERY_TICKS = 30
 STOP_BEFORE_DEADLINE_SECONDS = 10.0
 
 
+Observe = Callable[[Dispatch, float, float], None]
+
+
 @dataclass(slots=True)
 class Led:
     """What a loop did."""
@@ -52,7 +55,7 @@ class _Loop:
     leader: Leader
     executor: ThreadPoolExecutor
     reconnect: Callable[[], Connection]
-    observe: Callable[[Dispatch, float], None]
+    observe: Observe
     until: float
     busy_at: float = field(default_factory=time.monotonic)
     led: Led = field(default_factory=Led)
@@ -64,11 +67,11 @@ def lead(
     owner: UUID,
     remaining_seconds: float,
     reconnect: Callable[[], Connection],
-    observe: Callable[[Dispatch, float], None] = lambda dispatched, lag: None,
+    observe: Observe = lambda dispatched, lag, seconds: None,
 ) -> Led:
     """Leads for `Settings.leader_seconds`, or as long as the function's time allows, until taken over or idle.
 
-    ``observe`` gets each tick's dispatch and how late it began, in seconds.
+    ``observe`` gets each tick's dispatch, how late it began and how long it took, in seconds.
     """
     slots.provide(connection, settings.worker_slots)
     leader = Leader(owner, lease.take_lead(connection, owner, settings.leader_lease_seconds))
@@ -107,13 +110,13 @@ def next_deadline(deadline: float, now: float, tick_seconds: float) -> tuple[flo
 
 
 def _beat(loop: _Loop, deadline: float) -> None:
-    lag = time.monotonic() - deadline
+    began = time.monotonic()
     dispatched = tick(loop.connection, loop.settings, loop.leader, loop.executor)
     if dispatched is None:
         loop.led.taken_over = True
         return
     loop.led.ticks += 1
-    loop.observe(dispatched, lag)
+    loop.observe(dispatched, began - deadline, time.monotonic() - began)
     if loop.led.ticks % PRUNE_EVERY_TICKS == 1:
         upkeep.prune(loop.connection, loop.settings)
     _wake_between_ticks(loop, dispatched.now, deadline + loop.settings.tick_seconds)
