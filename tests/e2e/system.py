@@ -178,6 +178,11 @@ class System:
         """The invocations of a function at this moment."""
         return [one for one in self.stack.dispatcher.running() if one.invocation.function_name == function]
 
+    def spare_worker(self) -> int:
+        """The process of the next worker, once it waits for its event: for tests that a cold start would confuse."""
+        pool = self.stack.dispatcher._pools["worker"]
+        return eventually(lambda: pool._idle)[-1].pid
+
     def worker_of(self, job_id: str) -> Running:
         """The invocation that runs a job."""
         token = self.get(f"/jobs/{job_id}/why")["worker"]

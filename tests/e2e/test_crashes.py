@@ -35,6 +35,7 @@ def test_a_killed_workers_jobs_run_again_and_its_neighbours_are_unharmed(system:
     eventually(lambda: all(system.starts(one) for one in neighbours))
     victim = system.worker_of(job_id)
     held = {one for one in (job_id, *neighbours) if system.worker_of(one) == victim}
+    system.spare_worker()
     killed_at = kill(victim)
     eventually(lambda: all(len(system.starts(one)) == 2 for one in held))
     assert max(system.starts(one)[1]["at"] for one in held) - killed_at <= 2 * TICK_SECONDS

@@ -125,11 +125,11 @@ def test_a_lost_workers_job_comes_again_after_its_backoff(asleep: System) -> Non
 
 
 def test_a_job_whose_worker_is_lost_before_it_claims_comes_all_the_same(asleep: System) -> None:
-    spare = eventually(lambda: asleep.stack.dispatcher._pools["worker"]._idle)[-1]
-    os.kill(spare.pid, signal.SIGSTOP)  # the event finds a process that does not get to it
+    spare = asleep.spare_worker()
+    os.kill(spare, signal.SIGSTOP)  # the event finds a process that does not get to it
     job_id = asleep.submit("e2e.note")
     (worker,) = eventually(lambda: asleep.running("worker"))
-    assert worker.pid == spare.pid
+    assert worker.pid == spare
     kill(worker)
     assert asleep.wait_for(job_id)["attempt"] == 1
 

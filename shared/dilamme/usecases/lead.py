@@ -148,10 +148,15 @@ def _wake_between_ticks(loop: _Loop, since: datetime, next_tick: float) -> None:
         if wake_at >= next_tick:
             return
         _sleep_until(wake_at)
-        wheel.advance(int((time.monotonic() + clock_offset) * 1_000_000))
-        if dispatch(loop.connection, loop.settings, loop.leader, loop.executor) is None:
+        before = time.monotonic()
+        dispatched = dispatch(loop.connection, loop.settings, loop.leader, loop.executor)
+        if dispatched is None:
             loop.led.taken_over = True
             return
+        # By the database's own clock: our guess at it may be ahead by half a slow round trip, and what was not due yet
+        # when we looked must stay, or it would wait for the next tick.
+        wheel.advance(microseconds(dispatched.now))
+        clock_offset = min(clock_offset, _seconds(dispatched.now) - before)
 
 
 def _near_future(loop: _Loop, since: datetime, next_tick: float) -> tuple[TimingWheel[UUID], float]:
