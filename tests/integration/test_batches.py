@@ -29,7 +29,7 @@ def test_short_jobs_claimed_together_with_a_long_one_do_not_wait_for_it(
     short = put_many(connection, [{}] * 50)
     with meanwhile(workshop.work) as working:
         wait_until(lambda: len(_waits_until_handed_back(workshop)) == 50, "the short ones are handed back")
-        wait_until(lambda: [function for function, _ in invocations] == ["worker"], "a worker is called for them")
+        wait_until(lambda: invocations, "somebody is called for them")
         assert {stored["status"] for stored in rows(connection, short)} == {"pending"}
         assert all(stored["attempt"] == 0 and stored["started_at"] is None for stored in rows(connection, short))
         assert row(connection, long)["status"] == "running"
@@ -91,7 +91,7 @@ def test_what_does_not_fit_into_the_remaining_time_is_handed_back_with_its_attem
     rest = [one for one in stored if one not in run]
     assert {one["status"] for one in rest} == {"pending"}
     assert all(one["attempt"] == 0 and one["errors"] == [] for one in rest)
-    assert [function for function, _ in invocations] == ["worker"]
+    assert {function for function, _ in invocations} == {"worker"}
 
 
 def test_a_job_too_long_for_the_remaining_time_stops_the_worker_and_is_not_skipped(
@@ -107,7 +107,30 @@ def test_a_job_too_long_for_the_remaining_time_stops_the_worker_and_is_not_skipp
     workshop.work(seconds=50)
     assert row(connection, first)["status"] == "completed"
     assert {one["status"] for one in rows(connection, [long, *behind])} == {"pending"}
-    assert [function for function, _ in invocations] == ["worker"]
+    assert {function for function, _ in invocations} == {"worker"}
+
+
+def test_a_worker_that_leaves_calls_another_before_its_last_jobs_have_ended(
+    connection: Connection, workshop: Workshop, invocations: Invocations
+) -> None:
+    """Invariant 11, where nobody leads: what it handed back is due now, and its own jobs may take long yet."""
+    workshop.adjust(worker_concurrency=2)
+    running, finish = threading.Event(), threading.Event()
+
+    @workshop.registry.job("test.long", timeout_seconds=40)
+    def run_long(payload: Any, context: Any) -> None:
+        running.set()
+        finish.wait(30)
+
+    workshop.registry.job("test.longer", timeout_seconds=100)(lambda payload, context: None)
+    put(connection, type="test.long")
+    with meanwhile(lambda: workshop.work(seconds=50)) as working:
+        assert running.wait(20)
+        longer = put(connection, type="test.longer")
+        wait_until(lambda: invocations, "somebody is called for what does not fit")
+        assert (row(connection, longer)["status"], row(connection, longer)["attempt"]) == ("pending", 0)
+        finish.set()
+        working.result(20)
 
 
 def test_a_fresh_workers_first_job_always_starts(connection: Connection, workshop: Workshop) -> None:

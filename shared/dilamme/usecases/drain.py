@@ -29,7 +29,7 @@ from dilamme.store import settle as settle_store
 from dilamme.store.connection import Connection
 from dilamme.usecases import execute, rescue, wake
 from dilamme.usecases.crew import Crew, Done, Ticket
-from dilamme.usecases.settle import Settled, settle
+from dilamme.usecases.settle import Settled, Settlement, settle
 
 logger = logging.getLogger("dilamme.drain")
 
@@ -140,6 +140,7 @@ class _Controller:
     unsettled: list[Done] = field(default_factory=list)
     leaving: bool = False
     relieved: bool = False  # leaves with work undone, so a fresh worker is asked for
+    relief_called: bool = False
     started_any: bool = False
     reconnected: bool = False
     quiet_until: float = 0.0
@@ -163,6 +164,9 @@ class _Controller:
             if not self.leaving:
                 self._survive(self._claim_more)
                 self._survive(self._call_for_help)
+            elif self.relieved and not self.relief_called:
+                self.relief_called = True
+                self._survive(self._call_relief)
         self._leave()
         self.crew.close()
 
@@ -228,6 +232,11 @@ class _Controller:
         if now - self.kept_up_at >= self.worker.settings.tick_seconds:
             self.kept_up_at = now
             wake.wake_leader(self.connection, self.worker.settings)
+
+    def _call_relief(self) -> None:
+        """Calls the fresh worker at once: what runs here may take as long as a handler may."""
+        if lanes.work_left(self.connection):
+            wake.wake_worker(self.connection, self.worker.settings)
 
     def _alone(self) -> bool:
         return any(ticket.claim.last_attempt for ticket in self.crew.tickets())
@@ -316,8 +325,7 @@ class _Controller:
 
     def _settle_all(self) -> None:
         settlement = settle(self.connection, _settled(self.unsettled))
-        if settlement.later:
-            wake.wake_leader(self.connection, self.worker.settings)
+        self._wake_for(settlement)
         left = [done for done in self.unsettled if done[0].claim.id not in settlement.done]
         self._observe([done for done in self.unsettled if done[0].claim.id in settlement.done])
         self.unsettled = left
@@ -331,13 +339,18 @@ class _Controller:
         except psycopg.errors.LockNotAvailable:
             return False  # a caller's transaction holds the row; it stays among the unsettled
         self.unsettled.remove(done)
-        if settlement.later:
-            wake.wake_leader(self.connection, self.worker.settings)
+        self._wake_for(settlement)
         if settlement.done:
             self._observe([done])
         else:
             logger.warning("claim is no longer ours, result dropped", extra={"job_id": str(done[0].claim.id)})
         return True
+
+    def _wake_for(self, settlement: Settlement) -> None:
+        if settlement.due and self.leaving:
+            wake.wake_worker(self.connection, self.worker.settings)
+        if settlement.later:
+            wake.wake_leader(self.connection, self.worker.settings)
 
     def _observe(self, done: Sequence[Done]) -> None:
         self.drained.settled += len(done)

@@ -101,11 +101,12 @@ def _run(loop: _Loop) -> None:
 
 
 def next_deadline(deadline: float, now: float, tick_seconds: float) -> tuple[float, int]:
-    """The first beat after ``now`` on the grid of ``deadline``, and how many beats were missed.
+    """The beat to run next, on the grid of ``deadline``, and how many before it were missed.
 
-    Missed beats are skipped, not replayed: a tick looks at the whole state, so one late tick does the work of all.
+    Missed beats are skipped, not replayed: a tick looks at the whole state, so one late tick does the work of all. The
+    last of them is run at once: skipped for the sake of a few milliseconds, it would leave a gap of two beats.
     """
-    missed = max(0, int((now - deadline) // tick_seconds))
+    missed = max(0, int((now - deadline) // tick_seconds) - 1)
     return deadline + (missed + 1) * tick_seconds, missed
 
 
