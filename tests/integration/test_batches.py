@@ -133,6 +133,26 @@ def test_a_worker_that_leaves_calls_another_before_its_last_jobs_have_ended(
         working.result(20)
 
 
+def test_a_worker_that_must_end_its_process_calls_another_before_its_last_jobs_have_ended(
+    connection: Connection, workshop: Workshop, invocations: Invocations
+) -> None:
+    """Invariant 11: one handler is past its time, another may still use its own; the third job waits for neither."""
+    workshop.adjust(worker_concurrency=2)
+    finish = threading.Event()
+    workshop.registry.job("test.hang", timeout_seconds=0.3)(lambda payload, context: workshop.ended.wait(30) and None)
+    workshop.registry.job("test.long")(lambda payload, context: finish.wait(30) and None)
+    put(connection, type="test.hang")
+    put(connection, type="test.long")
+    waiting = put(connection)
+    with meanwhile(workshop.work) as working:
+        wait_until(lambda: invocations, "somebody is called")
+        assert workshop.exit_codes == []
+        assert row(connection, waiting)["status"] == "pending"
+        finish.set()
+        working.result(20)
+    assert workshop.exit_codes == [1]
+
+
 def test_a_fresh_workers_first_job_always_starts(connection: Connection, workshop: Workshop) -> None:
     """A timeout as long as the worker's whole life fits nowhere else."""
     long = put(connection, type="test.long")
