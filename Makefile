@@ -59,10 +59,13 @@ RUNTIME_BRINGS := boto3 botocore s3transfer python-dateutil six urllib3
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --extra functions \
 	--generate-hashes --no-header --no-annotate --quiet
 
-lock: ## resolves requirements.lock and the dependencies layer anew (needs uv)
+lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs uv)
 	$(COMPILE) --group local --group dev --output-file requirements.lock
 	$(COMPILE) --constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
 		--output-file layers/dependencies/requirements.txt
+	uv pip compile requirements-sam.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-strip-extras --quiet --output-file requirements-sam.lock
+	@$(BIN)/python -m local.pin_both_ways requirements-sam.lock
 
 clean: ## removes the environment and the caches; the data in .data stays
 	rm -rf .venv .venv-sam .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info

@@ -122,7 +122,7 @@ class Pool:
             self._starting -= 1
             self._unready.discard(environment)
             if not self._closed:
-                self._idle.append(environment)
+                self._idle.insert(0, environment)  # behind those that are warm: it has no connection yet
                 self._changed.notify()
                 return
         environment.kill()

@@ -9,10 +9,13 @@ import contextlib
 import dataclasses
 import json
 import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import psycopg
 
 from local.aws import CREDENTIALS, Aws
 from local.clock import Clock
@@ -22,7 +25,7 @@ from local.events import Events
 from local.faults import Faults
 from local.functions import ROLES, Function, deployed
 from local.gateway import Gateway
-from local.invocation import Invocation
+from local.invocation import Invocation, on_failure_record
 from local.lambda_service import LambdaService
 from local.options import Options, as_role, check_database
 from local.postgres import Postgres
@@ -91,6 +94,9 @@ class Stack:
         self._stopping.callback(events.stop)
         self.dispatcher.warm_up()
         self._migrate()
+        self._try_worker()
+        if self.postgres is not None:
+            self._rescue_the_forgotten()
         self._stopping.callback(gateway.stop)  # once more: it must go before the functions do
         gateway.start()
         self._start_clock(events)
@@ -118,6 +124,24 @@ class Stack:
         if not outcome.succeeded:
             raise StackError(f"the database cannot be migrated: {outcome.error}")
         self.dispatcher.trim("migrate")
+
+    def _try_worker(self) -> None:
+        """Calls a worker for a slot that nobody gave it: it leaves at once, unless a module of handlers is wrong."""
+        event = {"slot": 0, "token": str(uuid.uuid4())}
+        outcome = self.dispatcher.run(Invocation("worker", json.dumps(event).encode()))
+        if not outcome.succeeded:
+            raise StackError(f"no worker can start: {outcome.error}")
+
+    def _rescue_the_forgotten(self) -> None:
+        """Reports as lost what a run before this one left in the slots; the data folder is ours alone, so nobody works there."""
+        with psycopg.connect(self.database_url) as connection:
+            if connection.execute("SELECT to_regclass('dilamme.worker_slots')").fetchone() == (None,):
+                return  # other functions than Dilamme's were put in the place of its own
+            held = connection.execute("SELECT token FROM dilamme.worker_slots WHERE token IS NOT NULL").fetchall()
+        for (token,) in held:
+            lost = Invocation("worker", json.dumps({"token": str(token)}).encode())
+            record = on_failure_record(lost, None, invoke_count=1, condition="RetriesExhausted")
+            self.dispatcher.run(Invocation("rescue", record))
 
     # ----- the functions' surroundings
 

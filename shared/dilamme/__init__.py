@@ -6,6 +6,7 @@ or `Fail`.
 """
 
 from dilamme.client import submit, submit_many, wake
+from dilamme.domain.errors import Conflict, InvalidInput
 from dilamme.domain.registry import Fail, Retry, Snooze, job
 
-__all__ = ["Fail", "Retry", "Snooze", "job", "submit", "submit_many", "wake"]
+__all__ = ["Conflict", "Fail", "InvalidInput", "Retry", "Snooze", "job", "submit", "submit_many", "wake"]

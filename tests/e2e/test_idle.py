@@ -1,6 +1,6 @@
 """With nothing to do the scheduler stops, and nothing triggers it here: what happens, happens because it was woken.
 
-One test for each way in which work falls due (DESIGN, invariant 11), and each on a system that sleeps.
+One test for each way in which work falls due (ARCHITECTURE, invariant 11), and each on a system that sleeps.
 """
 
 import os

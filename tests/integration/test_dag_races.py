@@ -1,4 +1,4 @@
-"""Parents that end while children are being stored, interleaved step by step on two connections (DESIGN §5)."""
+"""Parents that end while children are being stored, interleaved step by step on two connections."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event

@@ -66,7 +66,7 @@ def test_eight_sessions_share_fifty_jobs_without_a_double(connection: Connection
 def test_what_parallel_claims_took_is_a_prefix_of_the_order(
     connection: Connection, clock: Clock, enter: Enter, plan: str
 ) -> None:
-    """DESIGN §3: no claimed job was preceded by one that was claimable and unlocked in the claim's snapshot.
+    """What exact means (ARCHITECTURE, decisions): no claimed job was preceded by one that was claimable and unlocked in the claim's snapshot.
 
     Nothing comes back here, so a job that was passed over would be a hole in what all of them took together. One
     claim's jobs come in order, and each claim of a session lies behind its last one.

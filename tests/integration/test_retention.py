@@ -1,4 +1,4 @@
-"""Retention against replays, children and keys (D5, and DESIGN §5): what somebody waits for stays."""
+"""Retention against replays, children and keys (D5): what somebody waits for stays."""
 
 from datetime import timedelta
 

@@ -226,11 +226,21 @@ def test_a_time_that_is_no_number_is_an_error_of_the_handlers(after: Any) -> Non
     assert outcome.reason is Reason.ERROR
 
 
-@pytest.mark.parametrize("say", [Fail, Retry])
-def test_words_that_cannot_be_told_do_not_take_the_runner_with_them(say: type[Exception]) -> None:
-    outcome = run(raising(say(Unspeakable())))
-    assert isinstance(outcome, Bury | RetryLater)
-    assert outcome.message == "(its text could not be made)"
+def test_words_that_cannot_be_told_do_not_take_the_runner_with_them() -> None:
+    outcome = run(raising(Fail(Unspeakable())))  # type: ignore[arg-type]
+    assert outcome == Bury(Reason.FAIL, "(its text could not be made)")
+
+
+def test_a_retry_whose_time_stands_in_the_place_of_its_message_is_an_error_that_says_so() -> None:
+    def handler(payload: Any, context: Any) -> Any:
+        raise Retry(60)  # type: ignore[arg-type]
+
+    outcome = run(handler)
+    assert isinstance(outcome, RetryLater)
+    assert (outcome.reason, outcome.message) == (
+        Reason.ERROR,
+        "TypeError: Retry takes a message; the time is Retry(after=60)",
+    )
 
 
 # ===== what a type asks for =====

@@ -102,3 +102,8 @@ def test_a_time_that_is_no_number_fails_in_the_handler_that_names_it(seconds: An
         Retry(after=seconds)
     with pytest.raises((TypeError, ValueError)):
         Snooze(seconds)
+
+
+def test_a_decorator_without_its_type_is_an_error_at_start() -> None:
+    with pytest.raises(ConfigurationError, match="@job needs the job's type"):
+        Registry().job(print)  # type: ignore[arg-type]

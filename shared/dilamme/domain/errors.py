@@ -1,6 +1,6 @@
 """The tree of errors that a caller may meet; each carries the HTTP status it means.
 
-A lost race is not among them: it is an empty result (DESIGN §6.7).
+A lost race is not among them: it is an empty result (CONTRIBUTING says why).
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,7 @@
 
 Inside one original priority the order never changes with ``now``: who became ready earlier has aged at least as
 much. So an index on (ready_at, created_at, id) is in effective order for every ``now``, and three index heads merge
-into the global order (DESIGN §3). `store/sql/lanes.sql` states the same formula in SQL; a property test holds the
+into the global order (ARCHITECTURE, one job's life). `store/sql/lanes.sql` states the same formula in SQL; a property test holds the
 two equal.
 """
 

@@ -20,6 +20,8 @@ class Retry(Exception):
     """Raised by a handler: this attempt failed; try again after ``after`` seconds (else after the type's backoff)."""
 
     def __init__(self, message: str = "the handler asked for a retry", *, after: float | None = None) -> None:
+        if not isinstance(message, str):  # Retry(60) reads like Snooze(60)
+            raise TypeError("Retry takes a message; the time is Retry(after=60)")
         super().__init__(message)
         self.after_seconds = None if after is None else float(after)  # what is no number fails here, in the handler
 
@@ -28,8 +30,8 @@ class Snooze(Exception):
     """Raised by a handler: not now; come back in ``seconds``. Costs no attempt."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"snoozed for {seconds:g} s")
-        self.seconds = float(seconds)
+        self.seconds = float(seconds)  # what is no number fails here, in the handler
+        super().__init__(f"snoozed for {self.seconds:g} s")
 
 
 class Fail(Exception):
@@ -88,6 +90,8 @@ class Registry(Mapping[str, JobType]):
         Raises:
             ConfigurationError: a value cannot work, or the type is registered already.
         """
+        if not isinstance(type_, str):
+            raise ConfigurationError('@job needs the job\'s type: @job("email.send")')
 
         def register(handler: H) -> H:
             self.add(JobType(type_, handler, max_attempts, timeout_seconds, backoff_base_seconds, backoff_cap_seconds))

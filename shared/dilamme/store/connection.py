@@ -1,6 +1,6 @@
 """Connections, transactions, and what repeats when PostgreSQL says that two of them met.
 
-Nothing here outlives a transaction (DESIGN §4.12): no session SET, no named prepared statement, no LISTEN, so that a
+Nothing here outlives a transaction (ARCHITECTURE, invariant 12): no session SET, no named prepared statement, no LISTEN, so that a
 transaction pooler may stand in between.
 """
 

@@ -159,8 +159,9 @@ class Crew:
                 outcome = self._execute(ticket, resolve)
                 ticket.seconds = time.monotonic() - ticket.started_at
                 self._running.discard(ticket)
-                self._done.append((ticket, outcome))
-                self._tell()
+                if not ticket.abandoned:
+                    self._done.append((ticket, outcome))
+                    self._tell()
 
     def ask(self, job_id: UUID) -> dict[UUID, Any]:
         """The results of a job's dependencies, fetched by the controller on its connection."""

@@ -37,7 +37,6 @@ POLL_SECONDS = 0.2  # while some runners are idle and others busy
 LOOK_AGAIN_MAX = 5  # empty claims in a row, while there is work that others hold locked
 REACH_MIN = 32
 REACH_MAX = 10_000
-_FAR = 3600.0
 
 _UNKNOWN = JobType("unknown", lambda payload, context: None)
 
@@ -140,7 +139,6 @@ class _Controller:
     unsettled: list[Done] = field(default_factory=list)
     leaving: bool = False
     relieved: bool = False  # leaves with work undone, so a fresh worker is asked for
-    relief_called: bool = False
     started_any: bool = False
     reconnected: bool = False
     quiet_until: float = 0.0
@@ -164,9 +162,6 @@ class _Controller:
             if not self.leaving:
                 self._survive(self._claim_more)
                 self._survive(self._call_for_help)
-            elif self.relieved and not self.relief_called:
-                self.relief_called = True
-                self._survive(self._call_relief)
         self._leave()
         self.crew.close()
 
@@ -176,7 +171,7 @@ class _Controller:
             return 0.0
         now = time.monotonic()
         stale_at = self.crew.oldest_claimed_at() + self.worker.settings.batch_wait_seconds
-        poll_at = now + (_FAR if self.leaving else POLL_SECONDS)
+        poll_at = now + POLL_SECONDS  # also while leaving: a runner may be between its start and the note of its end
         return max(0.001, min(stale_at, self.crew.first_end(), poll_at) - now)
 
     def _watch(self) -> None:
@@ -232,11 +227,6 @@ class _Controller:
         if now - self.kept_up_at >= self.worker.settings.tick_seconds:
             self.kept_up_at = now
             wake.wake_leader(self.connection, self.worker.settings)
-
-    def _call_relief(self) -> None:
-        """Calls the fresh worker at once: what runs here may take as long as a handler may."""
-        if lanes.work_left(self.connection):
-            wake.wake_worker(self.connection, self.worker.settings)
 
     def _alone(self) -> bool:
         return any(ticket.claim.last_attempt for ticket in self.crew.tickets())
@@ -347,7 +337,7 @@ class _Controller:
         return True
 
     def _wake_for(self, settlement: Settlement) -> None:
-        if settlement.due and self.leaving:
+        if settlement.due and self.leaving:  # not only at the end: what still runs here may take long
             wake.wake_worker(self.connection, self.worker.settings)
         if settlement.later:
             wake.wake_leader(self.connection, self.worker.settings)

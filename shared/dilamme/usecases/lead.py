@@ -1,7 +1,7 @@
 """The scheduler's loop: lead until a successor takes over, tick on absolute deadlines, wake for what falls due between.
 
 Triggers come late, twice, or not at all, so the loop outlives its minute: the next scheduler takes the lead from it,
-and there is neither a gap nor a doubled tick (DESIGN §4.9).
+and there is neither a gap nor a doubled tick (ARCHITECTURE, invariant 9).
 """
 
 import logging

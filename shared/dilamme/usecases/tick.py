@@ -96,7 +96,7 @@ def _call(
         try:
             invoke(settings.worker_function, wake.worker_event(*hand, ticked_at=now))
         except InvokeFailed as error:
-            logger.warning("worker not invoked", extra={"slot": hand[0].slot, "error": str(error)})
+            logger.warning("worker not invoked: %s", error, extra={"slot": hand[0].slot})
             return hand[0]
         return None
 

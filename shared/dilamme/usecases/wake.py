@@ -1,4 +1,4 @@
-"""Start work at once, not at the next tick: whoever makes a job due commits, then wakes (DESIGN §4.11)."""
+"""Start work at once, not at the next tick: whoever makes a job due commits, then wakes (ARCHITECTURE, invariant 11)."""
 
 import logging
 from datetime import datetime
@@ -34,7 +34,7 @@ def call_worker(connection: Connection, settings: Settings, invitation: Invitati
     try:
         invoke(settings.worker_function, worker_event(invitation))
     except InvokeFailed as error:
-        logger.warning("worker not invoked", extra={"slot": invitation.slot, "error": str(error)})
+        logger.warning("worker not invoked: %s", error, extra={"slot": invitation.slot})
         slots.take_back(connection, [invitation.token])
         return False
     return True
@@ -69,7 +69,7 @@ def call_leader(connection: Connection, settings: Settings) -> bool:
     try:
         invoke(settings.scheduler_function, {"source": "dilamme.wake"})
     except InvokeFailed as error:
-        logger.warning("scheduler not invoked", extra={"error": str(error)})
+        logger.warning("scheduler not invoked: %s", error)
         lease.withdraw_invitation(connection)
         return False
     return True
