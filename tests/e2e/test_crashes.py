@@ -38,7 +38,7 @@ def test_a_killed_workers_jobs_run_again_and_its_neighbours_are_unharmed(system:
     system.spare_worker()
     killed_at = kill(victim)
     eventually(lambda: all(len(system.starts(one)) == 2 for one in held))
-    assert max(system.starts(one)[1]["at"] for one in held) - killed_at <= 2 * TICK_SECONDS
+    assert max(system.starts(one)[1]["at"] for one in held) - killed_at <= 2 * TICK_SECONDS + SLACK_SECONDS
     system.open(gate)
     for job in system.wait_for_all([job_id, *neighbours]):
         assert job["status"] == "completed"
