@@ -91,8 +91,7 @@ def wait_until(condition: Callable[[], Any], seconds: float = 30) -> None:
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text() if Path("/proc/self").exists() else ") R"
+    except (ProcessLookupError, FileNotFoundError):  # it may end between the two
         return False
-    return (
-        Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z" if Path("/proc/self").exists() else True
-    )
+    return state.split(")")[1].split()[0] != "Z"
