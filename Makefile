@@ -63,6 +63,7 @@ lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs
 	$(COMPILE) --group local --group dev --output-file requirements.lock
 	$(COMPILE) --constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
 		--output-file layers/dependencies/requirements.txt
+	$(COMPILE) --group local --group bench --constraint requirements.lock --output-file requirements-bench.lock
 	uv pip compile requirements-sam.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-strip-extras --quiet --output-file requirements-sam.lock
 	@$(BIN)/python -m local.pin_both_ways requirements-sam.lock

@@ -143,7 +143,8 @@ class NeverSorting(MinHeap[Job]):
             self._tie(key, item)
         else:
             self._entries[key] = item
-            self._sift_in(key)
+            self._heap.append(key)
+            self._rise((len(self._heap) - 1,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,14 +197,15 @@ def test_a_trickle_overflows_into_the_run() -> None:
     assert [heap.pop() for _ in range(34)] == [*range(33), 1_000]
 
 
-def test_of_equal_keys_what_trickled_in_leaves_before_a_burst() -> None:
+def test_of_equal_keys_the_bulk_leaves_before_a_trickle_and_that_before_a_burst() -> None:
     heap: MinHeap[str] = MinHeap(key=len)
-    for word in ("one", "two"):
+    heap.rebuild(["one", "two"])
+    for word in ("six", "ten"):
         heap.push(word)
     assert heap.peek() == "one"
     for number in range(100, 200):
         heap.push(str(number))
-    assert heap.pop_many(3) == ["one", "two", "100"]
+    assert heap.pop_many(5) == ["one", "two", "six", "ten", "100"]
 
 
 def test_of_equal_keys_what_a_rebuild_brought_leaves_before_what_was_pushed_later() -> None:

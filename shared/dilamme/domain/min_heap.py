@@ -71,23 +71,30 @@ class MinHeap(Generic[T]):
     def peek(self) -> T:
         """The most urgent item, which stays. IndexError if there is none."""
         self._settle()
-        if self._bulk_leads():
-            return self._bulk[-1]
-        if not self._entries:
+        key = self._trickled()
+        if key is not None:
+            entry = self._entries[key]
+            return entry[0] if isinstance(entry, _Ties) else entry
+        if not self._bulk:
             raise IndexError("peek into an empty MinHeap")
-        entry = self._entries[self._least()]
-        return entry[0] if isinstance(entry, _Ties) else entry
+        return self._bulk[-1]
 
     def pop(self) -> T:
         """Takes the most urgent item. IndexError if there is none."""
         if self._fresh:
             self._settle()
-        if self._bulk_leads():
+        key = self._trickled()
+        if key is None:
+            if not self._bulk:
+                raise IndexError("pop from an empty MinHeap")
             self._bulk_key = None
             return self._bulk.pop()
-        if not self._entries:
-            raise IndexError("pop from an empty MinHeap")
-        return self._take_trickled()
+        if self._run and self._run[-1] == key:
+            self._run.pop()
+        else:
+            self._sift_out()
+        entry = self._entries.pop(key)
+        return self._untie(key, entry) if isinstance(entry, _Ties) else entry
 
     def pop_many(self, count: int) -> list[T]:
         """Takes the ``count`` most urgent items, or all if there are fewer, in order."""
@@ -100,13 +107,18 @@ class MinHeap(Generic[T]):
         taken.reverse()
         return taken
 
-    def _bulk_leads(self) -> bool:
-        """Is the bulk's next the most urgent? Of equals it is: it came first."""
-        if not self._entries or not self._bulk:
-            return bool(self._bulk)
-        if self._bulk_key is None:
-            self._bulk_key = self._key(self._bulk[-1])
-        return self._bulk_key <= self._least()
+    def _trickled(self) -> float | None:
+        """The least key of what trickled in, if that comes before the bulk. Of equals the bulk's came first."""
+        if not self._entries:
+            return None
+        run, heap = self._run, self._heap
+        key = run[-1] if run and not (heap and heap[0] < run[-1]) else heap[0]
+        if self._bulk:
+            if self._bulk_key is None:
+                self._bulk_key = self._key(self._bulk[-1])
+            if self._bulk_key <= key:
+                return None
+        return key
 
     def _settle(self) -> None:
         """Finds what is fresh its place: a burst is sorted with all the rest, a trickle goes in by its keys."""
@@ -127,11 +139,12 @@ class MinHeap(Generic[T]):
     def _enter(self, keys: list[float], items: list[T]) -> list[float]:
         """The keys that are new here, and need a place; the others share one."""
         new: list[float] = []
+        entries = self._entries
         for key, item in zip(keys, items, strict=True):
-            if key in self._entries:
+            if key in entries:
                 self._tie(key, item)
             else:
-                self._entries[key] = item
+                entries[key] = item
                 new.append(key)
         return new
 
@@ -143,22 +156,9 @@ class MinHeap(Generic[T]):
             run.sort(reverse=True)  # Timsort finds the old run in order and merges: O(n) beside what is new
             heap.clear()
         else:
-            for key in keys:
-                self._sift_in(key)
-
-    def _least(self) -> float:
-        """The least key of what trickled in; there is one."""
-        run, heap = self._run, self._heap
-        return heap[0] if heap and not (run and run[-1] < heap[0]) else run[-1]
-
-    def _take_trickled(self) -> T:
-        key = self._least()
-        if self._heap and self._heap[0] == key:
-            self._sift_out()
-        else:
-            self._run.pop()
-        entry = self._entries.pop(key)
-        return self._untie(key, entry) if isinstance(entry, _Ties) else entry
+            before = len(heap)
+            heap += keys
+            self._rise(range(before, len(heap)))
 
     def _tie(self, key: float, item: T) -> None:
         entry = self._entries[key]
@@ -173,10 +173,6 @@ class MinHeap(Generic[T]):
         self._run.append(key)  # it was the least of all, and still is
         self._tied -= 1
         return item
-
-    def _sift_in(self, key: float) -> None:
-        self._heap.append(key)
-        self._rise(len(self._heap) - 1, key)
 
     def _sift_out(self) -> None:
         """Removes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.
@@ -197,15 +193,18 @@ class MinHeap(Generic[T]):
             heap[hole] = heap[last]
             hole = last
         if heap:
-            self._rise(hole, key)
+            heap[hole] = key
+            self._rise((hole,))
 
-    def _rise(self, hole: int, key: float) -> None:
-        """Larger parents move down into the hole until ``key`` fits."""
+    def _rise(self, places: Iterable[int]) -> None:
+        """Sifts up what stands at ``places``, one after the other: larger parents move down until it fits."""
         heap = self._heap
-        while hole:
-            parent = (hole - 1) >> 1
-            if heap[parent] < key:
-                break
-            heap[hole] = heap[parent]
-            hole = parent
-        heap[hole] = key
+        for place in places:
+            hole, key = place, heap[place]
+            while hole:
+                parent = (hole - 1) >> 1
+                if heap[parent] < key:
+                    break
+                heap[hole] = heap[parent]
+                hole = parent
+            heap[hole] = key
