@@ -7,18 +7,21 @@ PYTHON ?= python3
 PORT ?= 3000
 DATA_DIR ?= .data
 ARGS ?=
-export PORT DATA_DIR
+SOAK_SECONDS ?= 120
+SOAK_SEED ?=
+ROUNDS ?= 20
+export PORT DATA_DIR SOAK_SECONDS SOAK_SEED
 
 BIN := .venv/bin
 SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
 READY := .venv/ready .venv/ready-worker
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format docs lock clean sam-validate sam-test sam-local deploy
+.PHONY: help run test test-pgbouncer mutants audit check format soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
 
 help: ## lists the targets
 	@echo 'make …'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
 	@PYTHONPATH=shared exec $(BIN)/python -m local
@@ -31,9 +34,44 @@ check: $(READY) ## lints, checks the format and the types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+test-pgbouncer: $(READY) ## runs integration and e2e through PgBouncer on PostgreSQL 15 (minutes; ARGS='tests/e2e')
+	@tests/through-pgbouncer $(ARGS)
+
+mutants: $(READY) ## puts one fault after the other into a copy, and shows which test notices; ARGS='claim fence' for some
+	@nice $(BIN)/python -m tests.mutants $(ARGS)
+
+audit: $(READY) ## looks for weaknesses: bandit in the code, pip-audit in the locked dependencies (needs its database)
+	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive shared functions local
+	@$(BIN)/python -m tests.audit
+
 format: $(READY) ## formats, and fixes what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+soak: $(READY) ## kills, loses and doubles under load, then audits: SOAK_SECONDS=120 SOAK_SEED=…; ARGS=--verbose
+	@PYTHONPATH=.:shared exec $(BIN)/python -m tests.soak $(ARGS)
+
+recovery: $(READY) ## measures how long after a kill a job runs again and the scheduler ticks again: ROUNDS=20
+	@PYTHONPATH=.:shared exec $(BIN)/python -m tests.soak.recovery $(ROUNDS)
+
+# Rivals and plots live in an environment of their own. `make bench-drain ARGS='--jobs 2000 --rounds 1'` runs one of them.
+BENCHMARKS := heap_vs_wheel drain drain_deep depth latency enqueue fairness capacity
+
+bench: .venv-bench/ready ## runs all benchmarks, an hour or two on a quiet machine: benchmarks/README.md
+	@for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || exit; done
+
+bench-%: .venv-bench/ready ## runs one: make bench-drain ARGS='--jobs 2000 --rounds 1'
+	@PYTHONPATH=.:shared exec .venv-bench/bin/python -m benchmarks.$* $(ARGS)
+
+bench-drain_deep: .venv-bench/ready
+	@PYTHONPATH=.:shared exec .venv-bench/bin/python -m benchmarks.drain --deep 500000 $(ARGS)
+
+.venv-bench/ready: requirements-bench.lock
+	$(if $(PROBLEM),$(error $(PROBLEM)))
+	@echo 'Setting up .venv-bench, once …'
+	@$(PYTHON) -m venv --clear .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@touch $@
 
 # What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
 docs: $(READY) ## writes anew what the documents say of settings, routes and prices
@@ -69,7 +107,7 @@ lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs
 	@$(BIN)/python -m local.pin_both_ways requirements-sam.lock
 
 clean: ## removes the environment and the caches; the data in .data stays
-	rm -rf .venv .venv-sam .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
+	rm -rf .venv .venv-sam .venv-bench benchmarks/node/node_modules .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prints nothing, or why this Python will not do; as an error of make's own it is one line.

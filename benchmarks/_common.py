@@ -6,9 +6,12 @@ one run count. A rival is a function that does its work once and returns what it
 
 import importlib
 import json
+import math
 import os
 import platform
+import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -39,6 +42,11 @@ def figure(value: float) -> str:
     """With so many decimals that three digits show."""
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
     return f"{value:,.{decimals}f}"
+
+
+def extent(found: Spread | None) -> str:
+    """Median, and in brackets the lowest and the highest."""
+    return f"{figure(found.median)} ({figure(found.low)} to {figure(found.high)})" if found else "-"
 
 
 def spread(samples: Sequence[float]) -> Spread:
@@ -89,6 +97,34 @@ class Progress:
         )
 
 
+def note(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def percentile(samples: Sequence[float], percent: float) -> float:
+    """The nearest rank: a value that was measured, not one between two."""
+    ordered = sorted(samples)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+Target = tuple[str, float, str, str]
+"""What, the measured value, the wanted one, and met or MISSED."""
+
+
+def at_least(what: str, value: float, wanted: float, unit: str = " ×") -> Target:
+    return (what, value, f"≥ {wanted:g}{unit}", "met" if value >= wanted else "MISSED")
+
+
+def at_most(what: str, value: float, wanted: float, unit: str = " ×") -> Target:
+    return (what, value, f"≤ {wanted:g}{unit}", "met" if value <= wanted else "MISSED")
+
+
+def print_targets(found: Sequence[Target]) -> None:
+    rows = [(what, figure(value), wanted, verdict) for what, value, wanted, verdict in found]
+    table("Targets, in this run", ("", "measured", "wanted", ""), rows)
+
+
 def table(title: str, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Prints a table: the first column to the left, numbers to the right."""
     cells = [[str(cell) for cell in row] for row in (headers, *rows)]
@@ -132,6 +168,18 @@ def _version(package: str) -> str | None:
         return None
 
 
+def node_versions() -> dict[str, str]:
+    """Of Node and of the peers in benchmarks/node, where they are installed."""
+    if not shutil.which("node"):
+        return {}
+    modules = Path(__file__).with_name("node") / "node_modules"
+    found = {"node": subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()}
+    for package in ("graphile-worker", "pg-boss", "pg"):
+        if (about := modules / package / "package.json").exists():
+            found[package] = json.loads(about.read_text(encoding="utf-8"))["version"]
+    return found
+
+
 def write_results(name: str, results: Mapping[str, object]) -> None:
     """Writes ``results/name.json``."""
     RESULTS.mkdir(exist_ok=True)
@@ -160,6 +208,15 @@ def plot(name: str, draw: Callable[[Any], Any]) -> None:
         RESULTS.mkdir(exist_ok=True)
         figure.savefig(RESULTS / f"{name}.png", dpi=150, metadata={"Software": None})
     print(f"benchmarks/results/{name}.png is written.")
+
+
+def color(name: str, ours: str, shade: float = 1) -> tuple[float, float, float]:
+    """Green for ours, sand for the bare SQL, grey for peers; paler with a lower ``shade``."""
+    base = (
+        (0.04, 0.43, 0.31) if name.startswith(ours) else (0.79, 0.64, 0.15) if name.startswith("bare") else (0.5,) * 3
+    )
+    red, green, blue = (1 - shade * (1 - part) for part in base)
+    return red, green, blue
 
 
 STYLE = {

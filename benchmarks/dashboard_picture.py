@@ -40,6 +40,7 @@ RUSH_JOBS = 50
 BIN_SECONDS = 5  # CloudWatch has minutes; a short run shows more in shorter ones
 COLUMNS = 24
 CELL_INCHES = 0.62
+LEGEND_ROOM = 1.3
 
 Point = tuple[float, float]  # seconds since the start, value
 
@@ -306,13 +307,13 @@ def _finish(axes: Any, right: Any, properties: Mapping[str, Any], *, shown: bool
         )
         axes.set_yticks([])
         return
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, axes.get_ylim()[1] * LEGEND_ROOM)
     for line in properties.get("annotations", {}).get("horizontal", []):
         if line["value"] <= axes.get_ylim()[1] * 3:
             axes.axhline(line["value"], color="#d13212", linewidth=0.8, linestyle="--")
     handles, labels = axes.get_legend_handles_labels()
     if right is not None:
-        right.set_ylim(bottom=0)
+        right.set_ylim(0, right.get_ylim()[1] * LEGEND_ROOM)
         right.tick_params(labelsize=7, length=2)
         more = right.get_legend_handles_labels()
         handles, labels = handles + more[0], [*labels, *(f"{label} →" for label in more[1])]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dilamme.settings import PREFIX, Settings
+from dilamme.settings import PLACES, PREFIX, Settings
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 OPENING, CLOSING = "<!-- settings -->\n", "<!-- /settings -->"
@@ -14,6 +14,7 @@ def table() -> str:
     for name, field in Settings.model_fields.items():
         default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default).lower()
         rows.append(f"| `{PREFIX}{name.upper()}` | {default} | {field.description} |")
+    rows += [f"| `{PREFIX}{name}` |  | {description} Set by the deployment. |" for name, description in PLACES.items()]
     return "\n".join(rows) + "\n"
 
 

@@ -51,6 +51,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         pace=pace,
         remaining_seconds=lambda: context.get_remaining_time_in_millis() / 1000,
         reconnect=session.reconnect,
+        connect=session.open_connection,
         observe=observe,
     )
     drained = drain(connection, worker, _parse(event))
@@ -81,8 +82,11 @@ def observe(settled: Sequence[tuple[Claim, Outcome]]) -> None:
     started = [claim for claim, outcome in settled if not isinstance(outcome, HandBack)]
     if started:
         metrics.add("JobsStarted", len(started))
+    waits: dict[int, list[float]] = {}
     for claim in started:
-        metrics.add(f"WaitP{claim.priority}", (claim.started_at - claim.ready_at).total_seconds() * 1000)
+        waits.setdefault(claim.priority, []).append((claim.started_at - claim.ready_at).total_seconds() * 1000)
+    for priority, milliseconds in waits.items():
+        metrics.add_all(f"WaitP{priority}", milliseconds)
     if unknown := sum(isinstance(outcome, HandBack) and outcome.unknown for _, outcome in settled):
         metrics.add("JobsOfUnknownType", unknown)
     # At once: a worker that is killed, or ends its process because a handler overran, would take them with it.

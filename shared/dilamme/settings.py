@@ -1,9 +1,10 @@
 """Every tunable: its unit in its name, its default, its bounds and its reason.
 
 A setting is the environment variable ``DILAMME_<NAME>``. `load` reads them all at once, so that a wrong value stops
-a function at its start, with one sentence, and not a job in the middle of the night.
+a function at its start, with one sentence, and not a job in the middle of the night. A name that is nobody's is told.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -15,6 +16,21 @@ from dilamme.domain.errors import ConfigurationError
 from dilamme.domain.retry import SECONDS_MAX
 
 PREFIX = "DILAMME_"
+
+# What the template tells the functions about their place and nobody tunes. `dilamme.aws.database` and
+# `dilamme.aws.telemetry` read these where they need them: before any setting could be wrong, since a migration has to
+# say so to CloudFormation in its own log.
+PLACES: Mapping[str, str] = {
+    "STACK": "The stack, a dimension of every metric; `local` without it.",
+    "DATABASE_HOST": "Where the database is; `DATABASE_URL` goes before it and all that follow.",
+    "DATABASE_PORT": "Its port.",
+    "DATABASE_NAME": "The database's name on that server.",
+    "DATABASE_USER": "The role that a function logs in as, by a token of IAM's.",
+    "DATABASE_SECRET": "ARN of a secret to log in with instead.",
+    "DATABASE_CERTIFICATES": "Who signs the server's certificate: `rds`, `system`, or the path of a PEM file.",
+}
+
+logger = logging.getLogger("dilamme.settings")
 
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=SECONDS_MAX, allow_inf_nan=False)]
@@ -111,11 +127,13 @@ class Settings(BaseModel):
 
 
 def read(environment: Mapping[str, str]) -> Settings:
-    """The settings that ``environment`` gives.
+    """The settings that ``environment`` gives. A variable that looks like one and is none is logged as a warning.
 
     Raises:
         ConfigurationError: a value cannot work; the message names each variable and what is wrong with it.
     """
+    for sentence in strangers(environment):
+        logger.warning(sentence)
     values = {
         name: environment[variable]
         for name in Settings.model_fields
@@ -125,6 +143,21 @@ def read(environment: Mapping[str, str]) -> Settings:
         return Settings.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError("; ".join(_sentence(dict(e)) for e in error.errors())) from None
+
+
+def strangers(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable with our prefix that nothing reads, with the name that was probably meant."""
+    known = [PREFIX + name.upper() for name in (*Settings.model_fields, *PLACES)]
+    unknown = [name for name, value in environment.items() if name.startswith(PREFIX) and value and name not in known]
+    return [f"{name} is no setting of Dilamme, and nothing reads it{_meant(name, known)}" for name in sorted(unknown)]
+
+
+def _meant(name: str, known: list[str]) -> str:
+    import difflib  # noqa: PLC0415  milliseconds of a cold start, for a slip that is rare
+
+    # By what follows the prefix, which makes any two alike.
+    near = difflib.get_close_matches(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known], n=1)
+    return f": did you mean {PREFIX}{near[0]}?" if near else ""
 
 
 @cache

@@ -11,10 +11,10 @@ import pytest
 
 from dilamme import settings as dilamme_settings
 from dilamme.aws import custom_resource
-from dilamme.domain.errors import ConfigurationError, SchemaError
+from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable, SchemaError
 from dilamme.store import migrate as store
 from dilamme.store.connection import Connection
-from dilamme.usecases import deploy
+from dilamme.usecases import deploy, session
 from functions.migrate import handler as migrate
 from tests.databases import Databases
 from tests.functions.events import context, load
@@ -101,7 +101,7 @@ def test_more_connections_than_the_server_has_fail_the_deployment_with_a_sentenc
     migrate.handler(request("create", url, properties={"ApiConcurrency": "500"}), context("migrate"))
     (answer,) = answers
     assert answer["Status"] == "FAILED"
-    assert "WorkerSlots 10 and ApiConcurrency 500 may need 1037 database connections" in answer["Reason"]
+    assert "WorkerSlots 10 and ApiConcurrency 500 may need 1047 database connections" in answer["Reason"]
     assert "lower WorkerSlots or ApiConcurrency" in answer["Reason"]
     assert len(json.dumps(answer)) < 4096
 
@@ -131,10 +131,30 @@ def test_a_database_that_is_away_fails_the_deployment_with_a_sentence(
     cloudformation: tuple[str, Answers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, answers = cloudformation
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
     with entered(monkeypatch, "postgresql://postgres:hunter2@127.0.0.1:1/none"):
         migrate.handler(request("create", url), context("migrate"))
+    assert pauses == [custom_resource.WORK_PAUSE_SECONDS] * (custom_resource.WORK_TRIES - 1)
     assert "the database does not answer" in answers[0]["Reason"]
     assert "hunter2" not in json.dumps(answers)
+
+
+def test_a_database_that_answers_late_fails_nothing(
+    empty: str, cloudformation: tuple[str, Answers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, answers = cloudformation
+    in_time, tries = session.open_connection, iter([DatabaseUnavailable("no route yet")] * 2)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+    def open_late() -> Connection:
+        if late := next(tries, None):
+            raise late
+        return in_time()
+
+    monkeypatch.setattr(migrate, "open_connection", open_late)
+    migrate.handler(request("create", url), context("migrate"))
+    assert [answer["Status"] for answer in answers] == ["SUCCESS"]
 
 
 def test_an_unforeseen_error_is_answered_too(
@@ -229,6 +249,6 @@ def _add_a_version(connection: Connection, compatible_from: int) -> None:
 
 def test_the_budget_is_the_servers_to_the_last_connection(connection: Connection) -> None:
     # The tests' server gives 200, of which 3 are the superuser's: 2 × (slots + 1 + 2 + 5 + 10) + 1 ≤ 197.
-    deploy.check_connections(connection, worker_slots=80, api_concurrency=10)
+    deploy.check_connections(connection, worker_slots=53, api_concurrency=10)
     with pytest.raises(ConfigurationError, match="may need 199 database connections, and the server gives 197"):
-        deploy.check_connections(connection, worker_slots=81, api_concurrency=10)
+        deploy.check_connections(connection, worker_slots=54, api_concurrency=10)

@@ -11,7 +11,7 @@ from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
 from dilamme.domain.submission import BatchSubmission, Submission, parse
 from dilamme.store import lanes
 from dilamme.store.connection import Connection
-from dilamme.usecases.settle import Settlement, settle
+from dilamme.usecases.settle import Settled, Settlement, settle
 from dilamme.usecases.submit import submit
 
 ANY_WORKER = UUID(int=1)
@@ -55,7 +55,12 @@ def claim_one(connection: Connection, **changes: Any) -> Claim:
 
 def end(connection: Connection, claims: Iterable[Claim], outcome: Outcome) -> Settlement:
     """Ends claims, all in the same way."""
-    return settle(connection, [(one, outcome) for one in claims], wait=True)
+    return end_all(connection, [(one, outcome) for one in claims])
+
+
+def end_all(connection: Connection, settled: Sequence[Settled]) -> Settlement:
+    """Ends claims together, each in its own way."""
+    return settle(connection, settled)
 
 
 def complete(connection: Connection, *claims: Claim) -> Settlement:

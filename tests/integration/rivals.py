@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from dilamme.store.connection import Connection
+from tests import pooler
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -34,7 +35,12 @@ def wait_until_blocked(observer: Connection, waiting: Connection) -> None:
 
 def is_blocked(observer: Connection, waiting: Connection) -> bool:
     """Does ``waiting`` stand in line for a lock?"""
-    found = observer.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", (waiting.info.backend_pid,)).fetchone()
+    # A pooler does not tell whose backend is whose: behind one, it is any of this database's.
+    found = observer.execute(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND (pid = %s OR %s)"
+        " AND cardinality(pg_blocking_pids(pid)) > 0)",
+        (waiting.info.backend_pid, pooler.wanted()),
+    ).fetchone()
     return bool(found and found[0])
 
 

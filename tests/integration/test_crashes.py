@@ -7,7 +7,6 @@ import psycopg
 import pytest
 
 import dilamme
-from dilamme.domain.job import Claim
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
 from dilamme.store.lease import upcoming
@@ -80,7 +79,7 @@ def test_each_part_of_the_fence_alone_keeps_a_stranger_out(connection: Connectio
     put(connection, max_attempts=25)
     mine = claim_one(connection)
     for change in ({"attempt": 2}, {"token": UUID(int=9)}, {"id": UUID(int=9)}):
-        stranger = Claim(**{**{name: getattr(mine, name) for name in Claim.__slots__}, **change})
+        stranger = mine._replace(**change)
         assert not complete(connection, stranger).done
         assert not retry(connection, stranger, delay_seconds=0).done
     assert complete(connection, mine).done

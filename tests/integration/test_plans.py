@@ -159,13 +159,11 @@ def test_a_hot_statement_reads_no_more_than_its_limits_say(crowd: Connection, na
 
 
 def test_settling_a_batch_reads_the_batch(crowd: Connection) -> None:
-    """The jobs twice, to lock them and to write them."""
-    running = crowd.execute(
-        "SELECT id, attempt, token FROM dilamme.jobs WHERE status = 'running' ORDER BY id DESC LIMIT 500"
-    )
-    ids, attempts, tokens = (list(column) for column in zip(*running, strict=True))
-    parameters = {"ids": ids, "attempts": attempts, "tokens": tokens, "results": Jsonb([None] * 500)}
-    assert _rows_read(_explain(crowd, "complete", parameters))["jobs"] <= 2 * 500
+    """Each job once, by its id, whether or not the fence then lets it through."""
+    running = crowd.execute("SELECT id, token FROM dilamme.jobs WHERE status = 'running' ORDER BY id DESC LIMIT 500")
+    ids, tokens = (list(column) for column in zip(*running, strict=True))
+    parameters = {"ids": ids, "attempt": 1, "token": tokens[0], "results": "{}"}
+    assert _rows_read(_explain(crowd, "complete", parameters))["jobs"] <= 500
 
 
 @pytest.mark.parametrize("crowd", ["analysed"], indirect=True)

@@ -105,7 +105,7 @@ def test_a_series_cancelled_while_its_occurrence_is_being_completed_has_no_live_
     series_id = row(connection, job_id)["series_id"]
     worker, api = enter("worker"), enter("api")
     worker.execute("BEGIN")
-    settle_here(worker, [(running, Complete(None))], wait=True)
+    settle_here(worker, [(running, Complete(None))])
     with meanwhile(lambda: cancel_series(api, series_id)) as cancelling:
         wait_until_blocked(connection, api)
         worker.execute("COMMIT")

@@ -7,6 +7,7 @@ from typing import Any
 from dilamme.domain.outcome import RetryLater
 from dilamme.store.connection import Connection
 from tests.integration.clock import Clock
+from tests.integration.invocations import Invocations
 from tests.integration.jobs import ECHO, put, put_many, row, rows
 from tests.integration.workshop import Workshop
 
@@ -77,3 +78,18 @@ def test_a_handler_that_hangs_in_a_worker_without_threads_is_ended_too(
     assert workshop.exit_codes == [1]
     assert row(connection, hanging)["errors"][-1]["reason"] == "timeout"
     assert (row(connection, waiting)["status"], row(connection, waiting)["attempt"]) == ("pending", 0)
+
+
+def test_a_process_ends_at_once_when_its_overdue_handlers_job_is_free_again(
+    connection: Connection, clock: Clock, workshop: Workshop, invocations: Invocations
+) -> None:
+    """A call in between could hang, and the retry begin beside the handler that still runs. The report wakes the others."""
+
+    @workshop.registry.job("test.hang", timeout_seconds=0.3)
+    def hang(payload: Any, context: Any) -> None:
+        workshop.ended.wait(30)
+
+    put(connection, type="test.hang")
+    workshop.work()
+    assert workshop.exit_codes == [1]
+    assert invocations == []

@@ -1,6 +1,7 @@
 """No lost wake-up (invariant 11): a job posted at any moment of a worker's leaving is run, or a worker is called for it."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from dilamme import client
 from dilamme import settings as settings_module
 from dilamme.domain.errors import ConfigurationError
 from dilamme.settings import Settings
-from dilamme.store import lanes, slots
+from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
 from dilamme.usecases import wake
 from tests.integration.entrance import Enter
@@ -137,6 +138,17 @@ def test_many_who_see_that_nobody_leads_call_one_scheduler(
     for poster in posters:
         wake.wake_leader(poster, settings)
     assert [function for function, _ in invocations] == ["scheduler"]
+
+
+def test_of_those_who_all_saw_that_nobody_leads_before_one_of_them_called_one_calls(
+    enter: Enter, settings: Settings
+) -> None:
+    """Each had looked; the compare-and-set decides, not the look."""
+    callers = [enter("api") for _ in range(5)]
+    assert all(lease.nobody_leads(caller) for caller in callers)
+    with ThreadPoolExecutor(max_workers=5) as executor:
+        told = executor.map(lambda caller: lease.invite_leader(caller, settings.invitation_seconds), callers)
+        assert sorted(told) == [False] * 4 + [True]
 
 
 def test_a_callers_wake_starts_what_was_committed(

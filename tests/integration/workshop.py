@@ -34,6 +34,8 @@ class Workshop:
         self.url = entrance.url("worker")
         self.exit_codes: list[int] = []
         self.ended = threading.Event()
+        self.first_pid = 0
+        self.more_connections: list[Connection] = []
         self.observed: list[tuple[datetime, Claim, Outcome]] = []
         self.ran: list[tuple[Any, int]] = []
         self.before_reconnect: Callable[[], object] = lambda: None
@@ -60,6 +62,7 @@ class Workshop:
     def work(self, event: WorkerEvent | None = None, seconds: float = 300.0) -> Drained:
         """One invocation that has so many seconds until the platform would kill it."""
         with closing(connect(self.url)) as connection:
+            self.first_pid = connection.info.backend_pid
             upsert_types(connection, list(self.registry.values()))
             return drain(connection, self.worker(seconds), event or self.invite())
 
@@ -71,9 +74,15 @@ class Workshop:
             pace=self.pace,
             remaining_seconds=lambda: end - time.monotonic(),
             reconnect=self._reconnect,
+            connect=self.connect_once_more,
             observe=self._observe,
             end_process=self._end_process,
         )
+
+    def connect_once_more(self) -> Connection:
+        """The connection that a worker opens beside its first."""
+        self.more_connections.append(connect(self.url))
+        return self.more_connections[-1]
 
     def _reconnect(self) -> Connection:
         self.before_reconnect()

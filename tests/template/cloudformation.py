@@ -55,14 +55,30 @@ def translated() -> Tree:
 
 def deployed(**parameters: str) -> Tree:
     """The resources of a deployment with these parameters: absent ones left out, conditions and parameters resolved."""
-    template = translated()
-    given = {name: parameters.get(name, str(spec["Default"])) for name, spec in template["Parameters"].items()}
-    evaluation = _Evaluation(template, given)
+    evaluation = _evaluation(parameters)
     return {
         name: evaluation.resolve({key: value for key, value in resource.items() if key != "Condition"})
-        for name, resource in template["Resources"].items()
+        for name, resource in translated()["Resources"].items()
         if evaluation.holds(resource.get("Condition"))
     }
+
+
+def _evaluation(parameters: Mapping[str, str]) -> "_Evaluation":
+    template = translated()
+    given = {name: parameters.get(name, str(spec["Default"])) for name, spec in template["Parameters"].items()}
+    return _Evaluation(template, given)
+
+
+def refusals(**parameters: str) -> list[str]:
+    """What CloudFormation's Rules say against a deployment with these parameters."""
+    evaluation = _evaluation(parameters)
+    return [
+        assertion["AssertDescription"]
+        for rule in translated()["Rules"].values()
+        if evaluation.resolve(rule["RuleCondition"])
+        for assertion in rule["Assertions"]
+        if not evaluation.resolve(assertion["Assert"])
+    ]
 
 
 class _Evaluation:
@@ -99,7 +115,13 @@ class _Evaluation:
             return not self.resolve(argument[0])
         if name in ("Fn::And", "Fn::Or"):
             return (all if name == "Fn::And" else any)(self.resolve(argument))
+        if name == "Fn::Split":
+            return self._split(*argument)
         return self._join(*argument) if name == "Fn::Join" else None
+
+    def _split(self, separator: str, text: Any) -> list[str] | None:
+        known = self.resolve(text)
+        return known.split(separator) if isinstance(known, str) else None
 
     def _join(self, separator: str, parts: Any) -> str | None:
         known = self.resolve(parts)

@@ -189,6 +189,33 @@ def test_awss_metrics_are_of_resources_that_exist(rendered: tuple[Tree, set[str]
             assert value in known, value
 
 
+def test_every_alarm_is_sent_when_it_begins_and_when_it_ends() -> None:
+    topic = [{"Ref": "AlarmTopic"}]
+    for alarm in of_type(deployed(), "AWS::CloudWatch::Alarm").values():
+        assert (alarm["AlarmActions"], alarm["OKActions"]) == (topic, topic)
+
+
+def test_a_lost_rescue_is_an_alarm() -> None:
+    alarm = deployed()["LostRescueAlarm"]["Properties"]
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["LostRescueQueue", "QueueName"]}}]
+    assert (alarm["MetricName"], alarm["Threshold"]) == ("ApproximateNumberOfMessagesVisible", 0)
+
+
+def test_silence_is_no_alarm_before_there_is_a_trigger() -> None:
+    alarm = deployed()["SchedulerSilentAlarm"]
+    assert alarm["Properties"]["TreatMissingData"] == "breaching"
+    assert alarm["DependsOn"] == "Trigger"
+
+
+def test_an_alarm_computes_with_what_it_names_and_compares_series_by_if() -> None:
+    # MAX and MIN want series alone: a number among them is not documented to work.
+    for alarm in of_type(deployed(), "AWS::CloudWatch::Alarm").values():
+        expressions = [metric["Expression"] for metric in alarm.get("Metrics", []) if "Expression" in metric]
+        ids = {metric["Id"] for metric in alarm.get("Metrics", [])}
+        for expression in expressions:
+            assert set(re.findall(r"[A-Za-z_]+", expression)) <= ids | {"IF", "FILL"}
+
+
 def test_awss_metrics_in_alarms_have_their_dimension() -> None:
     for namespace, name, dimensions in alarm_series():
         if namespace != NAMESPACE:

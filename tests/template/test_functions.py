@@ -3,9 +3,11 @@
 import json
 from typing import Any
 
+import boto3
 import pytest
 
-from dilamme.settings import Settings, read
+from dilamme.aws import custom_resource
+from dilamme.settings import read, strangers
 from dilamme.usecases.deploy import RESCUES, connections_needed
 from dilamme.usecases.lead import STOP_BEFORE_DEADLINE_SECONDS
 from local.functions import deployed as deployed_locally
@@ -15,7 +17,6 @@ RESOURCES = deployed()
 RESERVED = deployed(ReserveConcurrency="true")
 FUNCTIONS = of_type(RESOURCES, "AWS::Lambda::Function")
 NAMES = ("Api", "Scheduler", "Worker", "Rescue", "Migrate")
-DATABASE_VARIABLES = {f"DILAMME_DATABASE_{name}" for name in ("HOST", "PORT", "NAME", "USER", "SECRET", "CERTIFICATES")}
 
 
 def invocation(name: str) -> dict[str, Any]:
@@ -102,8 +103,7 @@ def test_the_migration_gives_up_before_cloudformation_does() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_variable_is_one_that_the_code_reads(name: str) -> None:
-    known = {f"DILAMME_{field.upper()}" for field in Settings.model_fields} | DATABASE_VARIABLES | {"DILAMME_STACK"}
-    assert {variable for variable in variables(name) if variable.startswith("DILAMME_")} <= known
+    assert not strangers(variables(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -135,6 +135,14 @@ def test_sam_local_can_set_every_variable_of_the_example() -> None:
         assert example.keys() <= variables(name).keys()
 
 
+@pytest.mark.parametrize("service", ["lambda", "sqs"])
+def test_clients_go_where_they_would_without_us(monkeypatch: pytest.MonkeyPatch, service: Any) -> None:
+    variable = f"AWS_ENDPOINT_URL_{service.upper()}"
+    monkeypatch.setenv(variable, variables("Worker")[variable])
+    client = boto3.client(service, region_name="eu-west-1")
+    assert client.meta.endpoint_url == f"https://{service}.eu-west-1.amazonaws.com"
+
+
 def test_the_default_slots_fit_into_the_default_database() -> None:
     parameters = source()["Parameters"]
     slots, concurrency = parameters["WorkerSlots"]["Default"], parameters["ApiConcurrency"]["Default"]
@@ -142,6 +150,43 @@ def test_the_default_slots_fit_into_the_default_database() -> None:
     # max_connections of RDS for PostgreSQL is DBInstanceClassMemory / 9,531,392 bytes; of 1 GiB the system keeps up to a
     # quarter. 3 are the superuser's, and RDS keeps 2.
     assert connections_needed(slots, concurrency) <= 0.75 * 2**30 // 9_531_392 - 5
+
+
+def test_a_parameter_that_could_fail_the_functions_makes_the_migration_look_again() -> None:
+    (migration,) = of_type(RESOURCES, "Custom::Migration").values()
+    assert migration["Database"] == {"Fn::GetAtt": ["Database", "DbiResourceId"]}, "another database has no schema"
+    looked_at = ("DatabaseClass", "WorkerSlots", "ApiConcurrency", "WorkerTimeoutSeconds", "JobTimeoutSeconds")
+    assert {name: migration[name] for name in looked_at} == {
+        name: str(source()["Parameters"][name]["Default"]) for name in looked_at
+    }
+    own = "arn:aws:secretsmanager:us-east-1:1:secret:own"
+    (migration,) = of_type(deployed(DatabaseSecretArn=own), "Custom::Migration").values()
+    assert migration["Database"] == own
+
+
+def test_the_migration_has_time_for_all_its_tries() -> None:
+    a_try = 5 + 2 * (2 + 3)  # seconds: the connection, and Secrets Manager twice, to connect and to be silent
+    longest = custom_resource.WORK_TRIES * (custom_resource.WORK_PAUSE_SECONDS + 2 * a_try)
+    assert longest < FUNCTIONS["MigrateFunction"]["Timeout"]
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO"])
+def test_lambda_lets_through_what_our_logger_does_and_never_drops_a_metric(level: str) -> None:
+    # Where Lambda is told nothing it keeps INFO, whatever the logger says; and a line without a level, as of a metric,
+    # is INFO to it: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
+    assert source()["Parameters"]["LogLevel"]["AllowedValues"] == ["DEBUG", "INFO"]
+    for function in of_type(deployed(LogLevel=level), "AWS::Lambda::Function").values():
+        assert function["LoggingConfig"]["ApplicationLogLevel"] == level
+        assert function["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"] == level
+
+
+@pytest.mark.parametrize("kind", ["create", "update", "delete"])
+def test_the_examples_of_what_cloudformation_sends_have_the_templates_properties(kind: str) -> None:
+    (migration,) = of_type(RESOURCES, "Custom::Migration").values()
+    event = json.loads((CHECKOUT / "events" / f"migrate-{kind}.json").read_text())
+    assert event["ResourceProperties"].keys() == migration.keys()
+    assert event.get("OldResourceProperties", migration).keys() == migration.keys()
+    assert len(event["ResourceProperties"]["After"]) == len(migration["After"])
 
 
 @pytest.mark.parametrize("name", ["Api", "Scheduler", "Worker", "Rescue"])

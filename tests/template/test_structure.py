@@ -2,12 +2,13 @@
 
 import itertools
 import json
+import re
 from graphlib import TopologicalSorter
 from typing import Any
 
 import pytest
 
-from tests.template.cloudformation import Tree, deployed, of_type, references, translated
+from tests.template.cloudformation import Tree, deployed, of_type, references, refusals, translated
 
 ALTERNATIVES = {
     "DatabaseSecretArn": ["", "arn:aws:secretsmanager:us-east-1:123456789012:secret:own"],
@@ -135,10 +136,108 @@ def test_an_unknown_architecture_is_refused() -> None:
     assert translated()["Parameters"]["Architecture"]["AllowedValues"] == ["arm64", "x86_64"]
 
 
-def test_parameters_that_belong_to_another_kind_of_database_are_refused_with_a_sentence() -> None:
-    for rule in translated()["Rules"].values():
-        for assertion in rule["Assertions"]:
-            assert len(assertion["AssertDescription"].split()) > 8
+OWN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:own"
+GROUPS, SUBNETS = "sg-0a1b2c3d", "subnet-0a1b2c3d,subnet-4e5f6a7b"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ({"DatabaseSecretArn": OWN, "WorkerEgress": "nat"}, "WorkerEgress=nat builds a NAT"),
+        ({"FunctionSubnetIds": SUBNETS, "FunctionSecurityGroupIds": GROUPS}, "belong to a database of your own"),
+        ({"FunctionSecurityGroupIds": GROUPS}, "belong to a database of your own"),
+        ({"DatabasePooled": "true"}, "DatabasePooled belongs to a database of your own"),
+        ({"DatabaseSecretArn": OWN, "FunctionSubnetIds": SUBNETS}, "give both or neither"),
+        ({"DatabaseSecretArn": OWN, "FunctionSecurityGroupIds": GROUPS}, "give both or neither"),
+    ],
+)
+def test_parameters_that_do_not_go_together_are_refused_with_a_sentence(parameters: dict[str, str], why: str) -> None:
+    (sentence,) = refusals(**parameters)
+    assert why in sentence
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"WorkerEgress": "nat"},
+        {"DatabaseSecretArn": OWN, "DatabasePooled": "true"},
+        {"DatabaseSecretArn": OWN, "FunctionSubnetIds": SUBNETS, "FunctionSecurityGroupIds": GROUPS},
+    ],
+)
+def test_parameters_that_go_together_are_not(parameters: dict[str, str]) -> None:
+    assert not refusals(**parameters)
+
+
+def functions_in(node: Any) -> set[str]:
+    """The names of the intrinsic functions used anywhere below."""
+    if isinstance(node, list):
+        return {name for value in node for name in functions_in(value)}
+    if not isinstance(node, dict):
+        return set()
+    return {name for name in node if name.startswith("Fn::")} | {n for v in node.values() for n in functions_in(v)}
+
+
+def test_rules_use_only_the_functions_that_cloudformation_has_for_rules() -> None:
+    # No linter knows: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference-rules.html
+    logic = {f"Fn::{name}" for name in ("And", "Equals", "Not", "Or")}
+    members = {f"Fn::{name}" for name in ("Contains", "EachMemberEquals", "EachMemberIn")}
+    assert functions_in(translated()["Rules"]) <= logic | members
+
+
+@pytest.mark.parametrize(
+    ("parameter", "good", "bad"),
+    [
+        ("FunctionSubnetIds", ["", "subnet-0a1b2c3d", SUBNETS], ["subnet-0a1b2c3d, subnet-4e5f6a7b", "sg-0a1b2c3d"]),
+        ("FunctionSecurityGroupIds", ["", GROUPS, f"{GROUPS},{GROUPS}"], ["sg-0a1b2c3d,", "default"]),
+    ],
+)
+def test_a_list_of_ids_is_told_from_what_lambda_would_refuse(parameter: str, good: list[str], bad: list[str]) -> None:
+    pattern = translated()["Parameters"][parameter]["AllowedPattern"]
+    assert all(re.fullmatch(pattern, text) for text in good)
+    assert not any(re.fullmatch(pattern, text) for text in bad)
+
+
+def test_the_database_has_room_to_grow() -> None:
+    most = of_type(deployed(), "AWS::RDS::DBInstance")["Database"]["MaxAllocatedStorage"]
+    assert translated()["Parameters"]["DatabaseStorageGb"]["MaxValue"] * 1.1 <= most
+
+
+def test_the_roles_outlive_the_network_interfaces_that_are_deleted_with_them() -> None:
+    resources = deployed()
+    roles = {function["Role"]["Fn::GetAtt"][0] for function in of_type(resources, "AWS::Lambda::Function").values()}
+    assert set(resources["FunctionsSecurityGroup"]["DependsOn"]) == roles
+
+
+def test_the_endpoints_are_made_while_the_database_is() -> None:
+    resources = deployed()
+    for name in of_type(resources, "AWS::EC2::VPCEndpoint"):
+        waits_for, found = [name], set[str]()
+        while waits_for:
+            new = {other for other in references(resources[waits_for.pop()]) if other in resources} - found
+            found |= new
+            waits_for += new
+        assert "Database" not in found, name
+
+
+def test_texts_that_ec2_and_rds_show_have_only_the_characters_that_they_allow() -> None:
+    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html; RDS takes these too
+    allowed = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}")
+    for combination in ({}, {"WorkerEgress": "nat"}):
+        found = descriptions(
+            [r for r in deployed(**combination).values() if r["Type"].startswith(("AWS::EC2", "AWS::RDS"))]
+        )
+        assert len(found) >= 8
+        assert not [text for text in found if not allowed.fullmatch(text)]
+
+
+def descriptions(node: Any) -> list[str]:
+    if isinstance(node, list):
+        return [found for value in node for found in descriptions(value)]
+    if not isinstance(node, dict):
+        return []
+    here = [value for key, value in node.items() if key.endswith("Description") and isinstance(value, str)]
+    return here + [found for value in node.values() for found in descriptions(value)]
 
 
 def test_every_parameter_is_used_and_explained() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,7 +22,6 @@ from dilamme.usecases.execute import (
     SNOOZE_SECONDS_MAX,
     JobContext,
     backoff,
-    context,
     execute,
     timeout_seconds,
     unknown_type,
@@ -43,7 +43,6 @@ def claim(**fields: Any) -> Claim:
         "max_attempts": 3,
         "token": UUID(int=2),
         "ready_at": NOW,
-        "created_at": NOW,
         "started_at": NOW,
         "series_id": None,
         "unknown_since": None,
@@ -55,7 +54,7 @@ def claim(**fields: Any) -> Claim:
 
 def a_context(job: Claim, ask: Callable[[UUID], dict[UUID, Any]] = lambda job_id: {}) -> JobContext:
     """A context with a minute left."""
-    return context(job, 60.0, lambda: 60.0, ask)
+    return JobContext(job, time.monotonic() + 60.0, ask)
 
 
 def run(
@@ -263,11 +262,14 @@ def test_a_failure_waits_for_the_backoff_of_its_type() -> None:
 # ===== the context =====
 
 
-def test_the_deadline_is_in_utc_and_as_far_away_as_there_is_time() -> None:
+def test_the_deadline_is_in_utc_and_as_far_away_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    job_context = JobContext(claim(), 1060.0, lambda job_id: {})
     before = datetime.now(UTC)
-    job_context = context(claim(), 60.0, lambda: 12.5, lambda job_id: {})
     assert before + timedelta(seconds=60) <= job_context.deadline <= datetime.now(UTC) + timedelta(seconds=60)
+    monkeypatch.setattr(time, "monotonic", lambda: 1047.5)
     assert job_context.remaining_seconds() == 12.5
+    assert job_context.deadline <= datetime.now(UTC) + timedelta(seconds=60), "it does not move"
 
 
 def test_the_results_of_dependencies_are_asked_for_once_and_only_if_they_are_wanted() -> None:

@@ -1,4 +1,8 @@
-"""One lock order, by id: two transactions that take the same locks in the same order cannot wait for each other."""
+"""One lock order, by id: two transactions that take the same locks in the same order cannot wait for each other.
+
+A settle is the exception: its updates lock in the order in which they find the rows, and it yields before PostgreSQL
+would look for a deadlock (tests/integration/test_dag_races.py).
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +22,7 @@ def unordered(text_by_block: Mapping[str, str]) -> Iterator[str]:
             lock = statement.lock
             if lock is None or not any(statement.locks(table) for table in TABLES_BY_ID):
                 continue
-            skips = "SKIP LOCKED" in statement.clauses[lock] and not waits_too(block)
+            skips = "SKIP LOCKED" in statement.clauses[lock]
             if not skips and "id = %(id)s" not in statement.conditions and not by_id(statement.clauses):
                 yield block
 
@@ -26,11 +30,6 @@ def unordered(text_by_block: Mapping[str, str]) -> Iterator[str]:
 def by_id(clauses: Mapping[str, str]) -> bool:
     """Is the order that of ids?"""
     return re.fullmatch(r"(\w+\.)?id", clauses.get("ORDER BY", "")) is not None
-
-
-def waits_too(block: str) -> bool:
-    """Is the block also run with its SKIP LOCKED taken out?"""
-    return block in {"complete", "retry", "hand_back", "bury"}
 
 
 def test_whoever_waits_for_locks_takes_them_in_the_order_of_ids() -> None:
@@ -48,11 +47,3 @@ def test_whoever_waits_for_locks_takes_them_in_the_order_of_ids() -> None:
 )
 def test_locks_in_another_order_are_caught(text: str) -> None:
     assert list(unordered({"new": text})) == ["new"]
-
-
-@pytest.mark.parametrize("block", ["complete", "retry", "hand_back", "bury"])
-def test_the_form_of_a_settle_that_waits_differs_by_its_skip_locked_alone(block: str) -> None:
-    assert blocks()[block].count("SKIP LOCKED") == 1
-    (lock,) = [one for one in statements(block, blocks()[block].replace("SKIP LOCKED", "")) if one.lock]
-    assert lock.clauses["FOR NO KEY UPDATE"] in {"", "OF job"}
-    assert by_id(lock.clauses)

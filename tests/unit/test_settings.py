@@ -1,5 +1,7 @@
 """Settings: read from the environment, refused with a sentence, documented field by field."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -7,7 +9,9 @@ import pytest
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.domain.retry import SECONDS_MAX
-from dilamme.settings import PREFIX, Settings, load, read
+from dilamme.settings import PLACES, PREFIX, Settings, load, read, strangers
+
+ROOT = Path(__file__).parent.parent.parent
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 INTEGERS = [name for name, field in Settings.model_fields.items() if field.annotation is int]
@@ -41,6 +45,46 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
 
 def test_variables_of_others_are_none_of_our_business() -> None:
     assert read({"DILAMME_STACK": "test", "WORKER_SLOTS": "0", "dilamme_worker_slots": "0"}) == Settings()
+
+
+def test_a_name_that_nothing_reads_is_told_with_the_one_that_was_meant(caplog: pytest.LogCaptureFixture) -> None:
+    read({"DILAMME_AGEING_SECOND": "5"})
+    (told,) = caplog.records
+    assert told.levelname == "WARNING"
+    assert told.message == (
+        "DILAMME_AGEING_SECOND is no setting of Dilamme, and nothing reads it: did you mean DILAMME_AGEING_SECONDS?"
+    )
+
+
+def test_a_name_that_resembles_none_is_told_without_a_guess() -> None:
+    assert strangers({"DILAMME_XYZ": "1"}) == ["DILAMME_XYZ is no setting of Dilamme, and nothing reads it"]
+
+
+def test_all_of_them_are_told() -> None:
+    told = strangers({"DILAMME_WORKER_SLOT": "1", "DILAMME_DATABASE_HOTS": "db"})
+    assert [sentence.rpartition(" ")[2] for sentence in told] == ["DILAMME_DATABASE_HOST?", "DILAMME_WORKER_SLOTS?"]
+
+
+def test_what_is_empty_is_not_set_and_not_told() -> None:
+    assert not strangers({"DILAMME_AGEING_SECOND": ""})
+
+
+def test_every_variable_that_the_code_names_is_a_known_one() -> None:
+    files = [
+        file
+        for folder in ("shared", "functions", "local", "events")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in (".py", ".json")
+    ]
+    named = {
+        name for file in files for name in re.findall(r"\bDILAMME_[A-Z_]*[A-Z]\b", file.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert not strangers(dict.fromkeys(named, "1"))
+
+
+def test_no_place_is_a_setting_too() -> None:
+    assert not {name.lower() for name in PLACES} & Settings.model_fields.keys()
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)

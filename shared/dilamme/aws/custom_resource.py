@@ -11,10 +11,13 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dilamme.domain.errors import DilammeError
+from dilamme.domain.errors import DatabaseUnavailable, DilammeError
 
 REASON_BYTES_MAX = 2_000  # the whole answer may have 4,096
 ANSWER_TRIES = 3
+# In a network of a minute's age a name may not resolve yet or lead outside; a failure here costs a quarter of an hour.
+WORK_TRIES = 8
+WORK_PAUSE_SECONDS = 15
 
 logger = logging.getLogger("dilamme.custom_resource")
 
@@ -36,7 +39,7 @@ def handle(event: Mapping[str, Any], work: Callable[[], object], outputs: Mappin
     if _rolls_back(event, identity):
         return answer(event, identity, outputs=outputs)
     try:
-        work()
+        _patiently(work)
     except DilammeError as error:
         logger.error("deployment step failed", extra={"error": str(error)})
         return answer(event, event.get("PhysicalResourceId", "never-created"), failure=str(error))
@@ -45,6 +48,19 @@ def handle(event: Mapping[str, Any], work: Callable[[], object], outputs: Mappin
         reason = f"{type(error).__name__}: {error}; the function's log has more"
         return answer(event, event.get("PhysicalResourceId", "never-created"), failure=reason)
     return answer(event, identity, outputs=outputs)
+
+
+def _patiently(work: Callable[[], object]) -> None:
+    for tries_left in reversed(range(WORK_TRIES)):
+        try:
+            work()
+        except DatabaseUnavailable as error:
+            if not tries_left:
+                raise
+            logger.warning("not yet", extra={"error": str(error), "tries_left": tries_left})
+            time.sleep(WORK_PAUSE_SECONDS)
+        else:
+            return
 
 
 def physical_id(properties: Mapping[str, Any]) -> str:

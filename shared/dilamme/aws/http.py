@@ -13,7 +13,15 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 from dilamme.domain import strict_json
-from dilamme.domain.errors import DatabaseUnavailable, DilammeError, Fault, InvalidInput, NotFound, TooLarge
+from dilamme.domain.errors import (
+    DatabaseUnavailable,
+    DilammeError,
+    Fault,
+    InvalidInput,
+    NotFound,
+    OutcomeUnknown,
+    TooLarge,
+)
 from dilamme.domain.strict_json import Malformed
 from dilamme.domain.submission import invalid_input
 from dilamme.domain.views import FaultView, Problem
@@ -23,6 +31,10 @@ PROBLEM_JSON = "application/problem+json"
 FAULTS_MAX = 100
 POINTER_CHARACTERS_MAX = 300  # an unknown field's name may be as long as the body
 _RETRY_AFTER_SECONDS = "2"
+_OUTCOME_UNKNOWN = (
+    "the database's answer was lost: what you asked for may have been done, or not. "
+    "With an Idempotency-Key send the same request again; without one look before you repeat it"
+)
 _PROBLEMS = {
     400: "The body is not JSON.",
     404: "No such job or series.",
@@ -165,6 +177,8 @@ def _known(error: Exception) -> DilammeError:
 
 
 def _detail(error: DilammeError) -> str:
+    if isinstance(error, OutcomeUnknown):
+        return _OUTCOME_UNKNOWN
     if isinstance(error, DatabaseUnavailable):
         return "the database does not answer: try again"  # its own words name hosts and users
     if error.status == 500:
@@ -184,6 +198,8 @@ def _faults(error: DilammeError) -> list[FaultView]:
 def _headers(error: DilammeError) -> dict[str, str | list[str]]:
     if isinstance(error, MethodNotAllowed):
         return {"Allow": error.allowed}
+    if isinstance(error, OutcomeUnknown):
+        return {}  # a client that obeyed it blindly would store the job twice
     return {"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {}
 
 

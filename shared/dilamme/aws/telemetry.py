@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Collection
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
@@ -9,6 +10,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 NAMESPACE = "Dilamme"
+VALUES_MAX = 25
 
 # Every metric of ours, by the service that emits it. A name that is not here cannot be emitted, since each is paid for
 # by the month, and the dashboard and the alarms can be held against it.
@@ -62,6 +64,17 @@ class Meter:
     def add(self, name: str, value: float) -> None:
         """Adds a value; `KeyError` if `METRICS` does not know the name."""
         self._emf.add_metric(name, self._units[name], value)
+
+    def add_all(self, name: str, values: Collection[float]) -> None:
+        """Adds values, whose percentiles count: of more than `VALUES_MAX`, so many evenly spaced ones in order of size.
+
+        An EMF line holds a hundred, and Powertools writes out all values of a metric for each that is added.
+        """
+        if len(values) > VALUES_MAX:
+            in_order = sorted(values)
+            values = [in_order[place * (len(in_order) - 1) // (VALUES_MAX - 1)] for place in range(VALUES_MAX)]
+        for value in values:
+            self.add(name, value)
 
     def flush(self) -> None:
         """Writes what was added since the last time, if anything was."""

@@ -58,6 +58,8 @@ def order(edges: Edges) -> list[int]:
     Raises:
         graphlib.CycleError: there is no such order.
     """
+    if not any(edges):
+        return list(range(len(edges)))
     return list(TopologicalSorter(dict(enumerate(edges))).static_order())
 
 

@@ -33,6 +33,12 @@ class DatabaseUnavailable(DilammeError):
     title = "Database unavailable"
 
 
+class OutcomeUnknown(DatabaseUnavailable):
+    """The connection was lost in mid-request: what was asked for may have been committed."""
+
+    title = "Outcome unknown"
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing wrong with a caller's input: where (a JSON pointer) and what to do about it."""

@@ -7,7 +7,7 @@ to an edge of this table.
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 
@@ -66,23 +66,24 @@ class Head:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A job in a worker's hands. (id, attempt, token) is the fence of every later statement."""
+class Claim(NamedTuple):
+    """A job in a worker's hands. (id, attempt, token) is the fence of every later statement.
+
+    A tuple: workers make hundreds at a time, and a frozen dataclass takes six times as long to make.
+    """
 
     id: UUID
     type: str
-    payload: Any
     priority: int
     attempt: int
     max_attempts: int
-    token: UUID
     ready_at: datetime
-    created_at: datetime
     started_at: datetime
     series_id: UUID | None
     unknown_since: datetime | None
     last_attempt: bool
+    payload: Any
+    token: UUID
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ transaction pooler may stand in between.
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
-from uuid import UUID
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -63,9 +62,23 @@ def _first_line(error: Exception) -> str:
 def transaction(connection: Connection) -> Iterator[None]:
     """A transaction of our own, with the limits that keep a stuck one from holding the others up."""
     with connection.transaction():
-        if not connection.info.user.startswith(ROLE_PREFIX):
+        if not _role_carries_limits(connection):
             connection.execute(LIMITS)
         yield
+
+
+@contextmanager
+def one_statement(connection: Connection) -> Iterator[None]:
+    """`transaction`, for what is a single statement: that needs none where the role carries the limits."""
+    if _role_carries_limits(connection):
+        yield
+    else:
+        with transaction(connection):
+            yield
+
+
+def _role_carries_limits(connection: Connection) -> bool:
+    return connection.info.user.startswith(ROLE_PREFIX)
 
 
 def limit_lock_wait(connection: Connection, seconds: float) -> None:
@@ -113,15 +126,5 @@ def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None 
 
 
 def fetch_tuples(connection: Connection, name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """`fetch` for the hot path: rows as tuples, in the order of the block's columns."""
-    return connection.execute(sql(name), parameters).fetchall()
-
-
-def uuid_array(ids: Iterable[UUID]) -> str:
-    """PostgreSQL's text for a ``uuid[]``: for hundreds of ids a tenth of what psycopg's array dumper takes."""
-    return "{" + ",".join([id_.hex for id_ in ids]) + "}"
-
-
-def columns(rows: Sequence[Any], *names: str) -> list[list[Any]]:
-    """``rows`` turned on their side, one list an attribute: the arrays that ``unnest`` takes."""
-    return [[getattr(row, name) for row in rows] for name in names]
+    """`fetch` for the hot path: rows as tuples, in the order of the block's columns, and in PostgreSQL's binary format."""
+    return connection.execute(sql(name), parameters, binary=True).fetchall()

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from dilamme.domain.errors import DatabaseUnavailable, DilammeError, SchemaError
+from dilamme.domain.errors import DatabaseUnavailable, DilammeError, OutcomeUnknown, SchemaError
 
 _NOT_MIGRATED = (
     psycopg.errors.InvalidSchemaName,
@@ -26,6 +26,8 @@ def meaning(error: Exception) -> Exception:
     """
     if isinstance(error, _NOT_MIGRATED):
         return SchemaError("the database has not been migrated: run the migrate function")
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        return OutcomeUnknown(_primary_message(error))  # not PostgreSQL's word but the silence after a statement
     if isinstance(error, _UNAVAILABLE):
         return DatabaseUnavailable(_primary_message(error))
     return DilammeError(_primary_message(error)) if isinstance(error, psycopg.Error) else error

@@ -1,16 +1,15 @@
 """How claims end (``sql/settle.sql``)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
-
-from psycopg.rows import dict_row
 
 from dilamme.domain.job import Held
 from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
-from dilamme.store.connection import Connection, Row, fetch, uuid_array
+from dilamme.store.arrays import uuid_array
+from dilamme.store.connection import Connection, fetch, fetch_tuples
 from dilamme.store.finish import Ended
-from dilamme.store.sql_blocks import sql
 
 
 class Fence(Protocol):
@@ -24,54 +23,82 @@ class Fence(Protocol):
     def token(self) -> UUID: ...
 
 
-def complete(
-    connection: Connection, settled: Sequence[tuple[Fence, Complete]], *, wait: bool
-) -> tuple[set[UUID], list[Ended]]:
+FenceT = TypeVar("FenceT", bound=Fence)
+OutcomeT = TypeVar("OutcomeT")
+
+
+def complete(connection: Connection, settled: Sequence[tuple[Fence, Complete]]) -> tuple[set[UUID], list[Ended]]:
     """Completes jobs; the ids of those that were still ours, and more of those among them that have a series."""
-    results = "[" + ",".join([outcome.result or "null" for _, outcome in settled]) + "]"
-    exceptions = _settle(connection, "complete", settled, {"results": results}, wait)
-    done = {fence.id for fence, _ in settled}.difference(row["id"] for row in exceptions if not row["done"])
-    return done, [Ended(**row) for row in exceptions if row.pop("done")]
+    done: set[UUID] = set()
+    recurring: list[Ended] = []
+    for claims in _by_fence(settled):
+        rows = _settle(connection, "complete", claims, {"results": _object((f.id, o.result) for f, o in claims)})
+        ended = [Ended(*row[1:]) for row in rows if row[1] is not None]
+        all_ours = rows[0][0] == len(claims)
+        done.update([fence.id for fence, _ in claims] if all_ours else [job.id for job in ended])
+        recurring += [job for job in ended if job.series_id is not None]
+    return done, recurring
 
 
-def bury(connection: Connection, settled: Sequence[tuple[Fence, Bury]], *, wait: bool) -> list[Ended]:
+def bury(connection: Connection, settled: Sequence[tuple[Fence, Bury]]) -> list[Ended]:
     """Sends jobs to the dead letters; those that were still ours."""
-    return [Ended(**row) for row in _settle(connection, "bury", settled, _failures(settled), wait)]
+    return [
+        Ended(*row)
+        for claims in _by_fence(settled)
+        for row in _settle(connection, "bury", claims, {"failures": _failures(claims)})
+    ]
 
 
-def retry(connection: Connection, settled: Sequence[tuple[Fence, RetryLater]], *, wait: bool) -> list[UUID]:
+def retry(connection: Connection, settled: Sequence[tuple[Fence, RetryLater]]) -> list[UUID]:
     """Puts jobs back in line for their retry time; those that were still ours."""
-    outcome = {**_failures(settled), "delays": [outcome.delay_seconds for _, outcome in settled]}
-    return [row["id"] for row in _settle(connection, "retry", settled, outcome, wait)]
+    ours: list[UUID] = []
+    for claims in _by_fence(settled):
+        delays = _object((fence.id, str(outcome.delay_seconds)) for fence, outcome in claims)
+        ours += _ids(_settle(connection, "retry", claims, {"failures": _failures(claims), "delays": delays}))
+    return ours
 
 
-def hand_back(connection: Connection, settled: Sequence[tuple[Fence, HandBack]], *, wait: bool) -> list[UUID]:
+def hand_back(connection: Connection, settled: Sequence[tuple[Fence, HandBack]]) -> list[UUID]:
     """Undoes claims at no attempt's cost; those that were still ours."""
-    outcome = {
-        "delays": [outcome.delay_seconds for _, outcome in settled],
-        "unknown": [outcome.unknown for _, outcome in settled],
-    }
-    return [row["id"] for row in _settle(connection, "hand_back", settled, outcome, wait)]
+    ours: list[UUID] = []
+    for claims in _by_fence(settled):
+        delayed = ((f.id, None if o.delay_seconds is None else str(o.delay_seconds)) for f, o in claims)
+        unknown = ((fence.id, "true" if outcome.unknown else None) for fence, outcome in claims)
+        ours += _ids(
+            _settle(connection, "hand_back", claims, {"delays": _object(delayed), "unknown": _object(unknown)})
+        )
+    return ours
 
 
-def _failures(settled: Sequence[tuple[Fence, Bury | RetryLater]]) -> dict[str, Any]:
-    return {
-        "reasons": [outcome.reason for _, outcome in settled],
-        "messages": [outcome.message for _, outcome in settled],
-    }
+def _by_fence(settled: Sequence[tuple[FenceT, OutcomeT]]) -> Iterable[list[tuple[FenceT, OutcomeT]]]:
+    """Claims of one attempt and token, together: those of one look at the lanes, mostly."""
+    groups: dict[tuple[int, UUID], list[tuple[FenceT, OutcomeT]]] = {}
+    for fence, outcome in settled:
+        groups.setdefault((fence.attempt, fence.token), []).append((fence, outcome))
+    return groups.values()
+
+
+def _object(texts: Iterable[tuple[UUID, str | None]]) -> str:
+    """A JSON object of JSON texts by id; without those that are None."""
+    return "{" + ",".join([f'"{id_}":{text}' for id_, text in texts if text is not None]) + "}"
+
+
+def _failures(settled: Sequence[tuple[Fence, Bury | RetryLater]]) -> str:
+    return _object(
+        (fence.id, json.dumps({"reason": outcome.reason, "message": outcome.message})) for fence, outcome in settled
+    )
+
+
+def _ids(rows: Iterable[tuple[Any, ...]]) -> list[UUID]:
+    return [row[0] for row in rows]
 
 
 def _settle(
-    connection: Connection, name: str, settled: Sequence[tuple[Fence, Any]], outcome: Mapping[str, Any], wait: bool
-) -> list[Row]:
-    statement = sql(name).replace("SKIP LOCKED", "") if wait else sql(name)
-    fences = {
-        "ids": uuid_array(fence.id for fence, _ in settled),
-        "attempts": [fence.attempt for fence, _ in settled],
-        "tokens": uuid_array(fence.token for fence, _ in settled),
-    }
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statement, {**fences, **outcome}).fetchall()
+    connection: Connection, name: str, claims: Sequence[tuple[Fence, Any]], outcome: Mapping[str, str]
+) -> list[tuple[Any, ...]]:
+    fence = claims[0][0]
+    ids = uuid_array(fence.id for fence, _ in claims)
+    return fetch_tuples(connection, name, {"ids": ids, "attempt": fence.attempt, "token": fence.token, **outcome})
 
 
 def carried_by(connection: Connection, worker: UUID, defaults: Mapping[str, float]) -> list[Held]:

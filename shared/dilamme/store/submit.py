@@ -3,16 +3,17 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple, cast
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from dilamme.domain.job import Status
-from dilamme.store.connection import Connection, Row, columns, fetch, run
+from dilamme.store.arrays import number_array, text_array, time_array, uuid_array
+from dilamme.store.connection import Connection, fetch, fetch_tuples, run
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(NamedTuple):
     """A row of ``dilamme.jobs`` about to be stored."""
 
     id: UUID
@@ -62,29 +63,26 @@ def insert_series(connection: Connection, ids: Sequence[UUID], interval_seconds:
     run(connection, "insert_series", {"ids": list(ids), "interval_seconds": list(interval_seconds)})
 
 
-def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str | None) -> list[Row]:
-    """Stores the jobs; a row {free, due} each: does it wait for nothing but its time, and has that come?"""
-    ids, types, statuses, priorities, max_attempts, unmet, policies, scheduled_at, series_ids, payloads, messages = (
-        columns(jobs, *NewJob.__slots__)
+def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str | None) -> list[tuple[bool, bool]]:
+    """Stores the jobs; (free, due) each: does it wait for nothing but its time, and has that come?"""
+    ids, types, statuses, priorities, max_attempts, unmet, policies, scheduled_at, series_ids, payloads, messages = zip(
+        *jobs, strict=True
     )
-    return fetch(
-        connection,
-        "insert",
-        {
-            "ids": ids,
-            "types": types,
-            "statuses": statuses,
-            "priorities": priorities,
-            "max_attempts": max_attempts,
-            "unmet": unmet,
-            "policies": policies,
-            "scheduled_at": scheduled_at,
-            "series_ids": series_ids,
-            "payloads": payloads,
-            "messages": messages,
-            "idempotency_key": idempotency_key,
-        },
-    )
+    parameters = {
+        "ids": uuid_array(ids),
+        "types": text_array(types),
+        "statuses": text_array(statuses),
+        "priorities": number_array(priorities),
+        "max_attempts": number_array(max_attempts),
+        "unmet": number_array(unmet),
+        "policies": text_array(policies),
+        "scheduled_at": time_array(scheduled_at),
+        "series_ids": uuid_array(series_ids),
+        "payloads": text_array(payloads),
+        "messages": text_array(messages),
+        "idempotency_key": idempotency_key,
+    }
+    return cast("list[tuple[bool, bool]]", fetch_tuples(connection, "insert", parameters))
 
 
 def insert_edges(connection: Connection, edges: Sequence[tuple[UUID, UUID]]) -> None:

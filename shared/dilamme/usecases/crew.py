@@ -59,6 +59,7 @@ class Crew:
         self._happened = threading.Condition(lock)
         self._arrived = threading.Condition(lock)
         self._controller_waits = False
+        self._nudged = False
         self._runners_waiting = 0
 
     # ===== the controller's side =====
@@ -78,13 +79,19 @@ class Crew:
         if timeout_seconds > 0 and not self._done and not self._asked:
             with self._happened:
                 self._controller_waits = True
-                if not self._done and not self._asked:
+                if not self._done and not self._asked and not self._nudged:
                     self._happened.wait(timeout_seconds)
-                self._controller_waits = False
+                self._controller_waits = self._nudged = False
         done = [self._done.popleft() for _ in range(len(self._done))]
         done = [one for one in done if not one[0].abandoned]
         self._in_hand.difference_update(ticket for ticket, _ in done)
         return done
+
+    def nudge(self) -> None:
+        """Ends the controller's wait, the present one or the next: something happened elsewhere. From any thread."""
+        with self._happened:
+            self._nudged = True
+            self._happened.notify()
 
     def asked(self) -> list[tuple[UUID, "Future[dict[UUID, Any]]"]]:
         """Handlers that wait for the results of their job's dependencies."""
@@ -195,6 +202,7 @@ class Crew:
         # The controller says that it waits, and looks once more, with the lock held: it cannot miss this.
         if self._controller_waits:
             with self._happened:
+                self._controller_waits = False  # told once: it takes hundreds to find its way to the processor
                 self._happened.notify()
 
 
@@ -205,7 +213,7 @@ def _taken(line: "deque[Ticket]") -> Iterator[Ticket]:
 
 
 def _resolve(loop: asyncio.Runner, result: Any) -> Any:
-    if not inspect.isawaitable(result):
+    if result is None or not inspect.isawaitable(result):
         return result
 
     async def wait() -> Any:

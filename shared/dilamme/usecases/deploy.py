@@ -13,12 +13,13 @@ MIGRATORS = 1
 
 
 def connections_needed(worker_slots: int, api_concurrency: int) -> int:
-    """The most connections that the functions open at once; each process has one.
+    """The most connections that the functions open at once.
 
-    Twice what one version needs: after an upgrade the frozen processes of the old one keep theirs for a while. A worker
-    more than there are slots, since a doubled event starts one that looks and leaves.
+    Each process has one; twice what one version needs, since after an upgrade the frozen processes of the old one keep
+    theirs for a while. A worker more than there are slots, since a doubled event starts one that looks and leaves. And
+    each worker that holds a slot may claim ahead on a second one, which it does not keep when it leaves.
     """
-    return 2 * (worker_slots + 1 + SCHEDULERS + RESCUES + api_concurrency) + MIGRATORS
+    return 2 * (worker_slots + 1 + SCHEDULERS + RESCUES + api_concurrency) + worker_slots + MIGRATORS
 
 
 def check_connections(connection: Connection, worker_slots: int, api_concurrency: int) -> None:

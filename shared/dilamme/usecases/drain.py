@@ -1,7 +1,8 @@
 """A worker's life: claim, run, settle, until nothing is left or its time runs out.
 
-One thread, the controller, does all that touches the database; the crew's threads run handlers. While they run, the
-controller claims ahead, and whatever has ended since its last round trip is settled in one.
+One thread, the controller, does what touches the database; the crew's threads run handlers. While they run, the
+controller claims ahead, on a second connection where a backlog of short jobs would wait for the first, and whatever has
+ended since its last round trip is settled in one.
 """
 
 import logging
@@ -10,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -28,6 +30,7 @@ from dilamme.store import lanes, slots
 from dilamme.store import settle as settle_store
 from dilamme.store.connection import Connection
 from dilamme.usecases import execute, rescue, wake
+from dilamme.usecases.ahead import Ahead, Fetch
 from dilamme.usecases.crew import Crew, Done, Ticket
 from dilamme.usecases.settle import Settled, Settlement, settle
 
@@ -35,6 +38,7 @@ logger = logging.getLogger("dilamme.drain")
 
 POLL_SECONDS = 0.2  # while some runners are idle and others busy
 LOOK_AGAIN_MAX = 5  # empty claims in a row, while there is work that others hold locked
+AHEAD_JOBS_MIN = 100  # a full claim of so many: the jobs are short and the backlog deep, a second connection pays
 REACH_MIN = 32
 REACH_MAX = 10_000
 
@@ -62,6 +66,7 @@ class Worker:
     pace: Pace
     remaining_seconds: Callable[[], float]
     reconnect: Callable[[], Connection]
+    connect: Callable[[], Connection]  # one more, beside the first
     observe: Observe = lambda settled: None
     end_process: Callable[[int], Any] = os._exit
 
@@ -88,11 +93,7 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
         _with_crew(controller, event)
     except BaseException:
         logger.exception("worker failed")
-        controller.crew.close()
-        if controller.crew.tickets():
-            # Handlers are running: a thread cannot be killed, and one that survives our return would be thawed in the
-            # next invocation. The platform reports the loss, and the rescue frees what we hold.
-            worker.end_process(1)
+        controller.give_up()
         raise
     return controller.drained
 
@@ -118,9 +119,7 @@ def _inline(controller: "_Controller", event: WorkerEvent) -> None:
             controller.run(event)
         except BaseException as error:
             failure.append(error)
-            controller.crew.close()
-            if controller.crew.tickets():
-                controller.worker.end_process(1)
+            controller.give_up()
 
     thread = threading.Thread(target=control, daemon=True)
     thread.start()
@@ -137,6 +136,7 @@ class _Controller:
     token: UUID
     drained: Drained = field(default_factory=lambda: Drained(admitted=True))
     unsettled: list[Done] = field(default_factory=list)
+    locked: set[UUID] = field(default_factory=set)  # of the unsettled, those that somebody else held locked
     leaving: bool = False
     relieved: bool = False  # leaves with work undone, so a fresh worker is asked for
     started_any: bool = False
@@ -145,18 +145,31 @@ class _Controller:
     kept_up_at: float = field(default_factory=time.monotonic)  # when all that was ready was in our hands
     empty_looks: int = 0
     reach_extra: int = REACH_MIN
+    most: int = 0  # that the last claim could have taken
+    deep: bool = False  # it took as many, and they were many
     crew: Crew = field(init=False)
+    ahead: Ahead = field(init=False)
 
     def __post_init__(self) -> None:
         self.crew = Crew(self.worker.settings.worker_concurrency, self._execute)
+        self.ahead = Ahead(self.worker.connect, self.crew.nudge)
+
+    def give_up(self) -> None:
+        """After an error that nothing here can put right."""
+        self.crew.close()
+        if self.ahead.close() or self.crew.tickets():
+            # Handlers are running: a thread cannot be killed, and one that survives our return would be thawed in the
+            # next invocation. The platform reports the loss, and the rescue frees what we hold.
+            self.worker.end_process(1)
 
     # ===== the loop =====
 
     def run(self, event: WorkerEvent) -> None:
         if event.ids and event.ticked_at is not None:
             self._survive(partial(self._claim_handed, event.ids, event.ticked_at))
-        while not (self.leaving and not self.crew.in_hand and not self.unsettled):
+        while not (self.leaving and self._idle()):
             self._settle(self.crew.collect(self._patience()))
+            self._survive(self._take_ahead)
             self._answer()
             self._watch()
             if not self.leaving:
@@ -165,9 +178,13 @@ class _Controller:
         self._leave()
         self.crew.close()
 
+    def _idle(self) -> bool:
+        """Is nothing claimed, nor about to be?"""
+        return not self.crew.in_hand and not self.unsettled and not self.ahead.under_way
+
     def _patience(self) -> float:
-        """How long there is nothing to do unless a handler ends."""
-        if self.unsettled or (not self.crew.in_hand and not self.leaving):
+        """How long there is nothing to do unless a handler ends or a fetch arrives."""
+        if self.unsettled or (self._idle() and not self.leaving):
             return 0.0
         now = time.monotonic()
         stale_at = self.crew.oldest_claimed_at() + self.worker.settings.batch_wait_seconds
@@ -197,29 +214,54 @@ class _Controller:
 
     def _claim_more(self) -> None:
         now = time.monotonic()
-        idle = not self.crew.in_hand and not self.unsettled
+        idle = self._idle()
         if self._room() <= 0:
             self.leaving = self.relieved = True
             return
-        if not idle and (now < self.quiet_until or self._alone()):
+        if self.ahead.under_way or (not idle and (now < self.quiet_until or self._alone())):
             return
         nimble = self.crew.nimble(now - self.worker.settings.batch_wait_seconds / 2)
         settings = self.worker.settings
-        most = self.worker.pace.batch_size(nimble, settings.batch_wait_seconds, settings.batch_jobs_max)
-        if nimble > 0 and self.crew.waiting <= most // 2:
-            self._claim_up_to(most, idle)
+        self.most = self.worker.pace.batch_size(nimble, settings.batch_wait_seconds, settings.batch_jobs_max)
+        enough = self.most if self.deep else self.most // 2
+        if nimble <= 0 or self.crew.waiting > enough:
+            return
+        if idle or not self.deep:
+            self._claimed(self._fetch(idle)(self.connection), idle)
+        if self.deep and not self.ahead.under_way:
+            self.ahead.begin(self._fetch(idle=False))
 
-    def _claim_up_to(self, most: int, idle: bool) -> None:
-        claims = lanes.claim(self.connection, self._terms(most, idle), uuid4())
+    def _fetch(self, idle: bool) -> Fetch:
+        return partial(lanes.claim, terms=self._terms(self.most, idle), token=uuid4())
+
+    def _claimed(self, claims: Sequence[Claim], idle: bool) -> None:
         self._take(claims)
-        if len(claims) < most:
+        self.deep = len(claims) == self.most >= AHEAD_JOBS_MIN
+        short = len(claims) < self.most
+        if short:
             self.kept_up_at = time.monotonic()
         if claims:
-            self.empty_looks, self.reach_extra = 0, REACH_MIN
+            self.empty_looks = 0
+            # Short, with more before and after it: rivals held what it looked at. Look further down, for a while.
+            widen = short and self.most >= AHEAD_JOBS_MIN
+            self.reach_extra = min(REACH_MAX, self.most) if widen else max(REACH_MIN, self.reach_extra // 2)
         elif not idle:
             self.quiet_until = time.monotonic() + POLL_SECONDS
         else:
             self._look_again()
+
+    def _take_ahead(self) -> None:
+        try:
+            claims = self.ahead.take()
+        except (DatabaseUnavailable, psycopg.Error) as error:
+            # Too many connections, or this one was lost: the first one claims again.
+            logger.warning("claiming ahead failed", extra={"error": str(error)})
+            self.ahead.close()
+            self.deep, self.reconnected = False, True
+            self._hand_back_unheard()
+        else:
+            if claims is not None:
+                self._claimed(claims, idle=False)
 
     def _call_for_help(self) -> None:
         """What one worker does not get through in a tick is a scheduler's to share out: sees to it that one leads."""
@@ -294,11 +336,8 @@ class _Controller:
             self.leaving = self.relieved = True
             return HandBack()
         self.started_any = True
-        ends_by = ticket.started_at + min(timeout, room)
-        ticket.ends_by = ends_by
-        job_context = execute.context(
-            ticket.claim, min(timeout, room), lambda: ends_by - time.monotonic(), self.crew.ask
-        )
+        ticket.ends_by = ticket.started_at + min(timeout, room)
+        job_context = execute.JobContext(ticket.claim, ticket.ends_by, self.crew.ask)
         return execute.execute(ticket.claim, ticket.job_type, job_context, resolve, settings)
 
     def _room(self) -> float:
@@ -314,27 +353,32 @@ class _Controller:
             self._survive(self._settle_all)
 
     def _settle_all(self) -> None:
-        settlement = settle(self.connection, _settled(self.unsettled))
-        self._wake_for(settlement)
-        left = [done for done in self.unsettled if done[0].claim.id not in settlement.done]
-        self._observe([done for done in self.unsettled if done[0].claim.id in settlement.done])
-        self.unsettled = left
-        for done in left:
-            if not self._settle_alone(done):
-                break  # one wait a round: a caller's transaction may hold hundreds
+        # What somebody held locked the last time is tried apart, one a round: it must not hold up the rest.
+        held = [done for done in self.unsettled if done[0].claim.id in self.locked] if self.locked else []
+        if held:
+            self._settle_those(held[:1])
+        if free := [done for done in self.unsettled if done[0].claim.id not in self.locked] if held else self.unsettled:
+            self._settle_those(free)
 
-    def _settle_alone(self, done: Done) -> bool:
-        try:
-            settlement = settle(self.connection, _settled([done]), wait=True)
-        except psycopg.errors.LockNotAvailable:
-            return False  # a caller's transaction holds the row; it stays among the unsettled
-        self.unsettled.remove(done)
+    def _settle_those(self, those: Sequence[Done]) -> None:
+        settlement = settle(self.connection, _settled(those))
         self._wake_for(settlement)
-        if settlement.done:
-            self._observe([done])
+        if len(settlement.done) == len(those) == len(self.unsettled):  # the rule; sorting out ids takes its time
+            self.unsettled = []
+            self.locked.clear()
+            self._observe(those)
         else:
-            logger.warning("claim is no longer ours, result dropped", extra={"job_id": str(done[0].claim.id)})
-        return True
+            self._sort_out(those, settlement)
+
+    def _sort_out(self, those: Sequence[Done], settlement: Settlement) -> None:
+        ids = {ticket.claim.id for ticket, _ in those}
+        self.locked = (self.locked - ids) | settlement.locked
+        self.unsettled = [
+            done for done in self.unsettled if done[0].claim.id not in ids or done[0].claim.id in settlement.locked
+        ]
+        self._observe([done for done in those if done[0].claim.id in settlement.done])
+        for job_id in ids - settlement.done - settlement.locked:
+            logger.warning("claim is no longer ours, result dropped", extra={"job_id": str(job_id)})
 
     def _wake_for(self, settlement: Settlement) -> None:
         if settlement.due and self.leaving:  # not only at the end: what still runs here may take long
@@ -368,6 +412,8 @@ class _Controller:
 
     def _reconnect(self) -> None:
         self.connection = self.worker.reconnect()
+        with suppress(DatabaseUnavailable, psycopg.Error):
+            self._take(self.ahead.take(wait=True) or [])
         self._hand_back_unheard()
         if not slots.holds(self.connection, self.token):
             # We had just let go of it, or were given up for lost: finish what is in hand, and claim nothing more.
@@ -377,11 +423,12 @@ class _Controller:
         known = {ticket.claim.id for ticket in self.crew.tickets()} | {ticket.claim.id for ticket, _ in self.unsettled}
         carried = settle_store.carried_by(self.connection, self.token, rescue.defaults(self.worker.settings))
         if unheard := [held for held in carried if held.id not in known]:
-            settle(self.connection, [(held, HandBack()) for held in unheard], wait=True)
+            settle(self.connection, [(held, HandBack()) for held in unheard])
 
     # ===== leaving =====
 
     def _leave(self) -> None:
+        self.ahead.close()
         if self.reconnected:
             self._hand_back_unheard()  # a COMMIT under way when the connection broke may have come through since
         slots.free(self.connection, [self.token])
@@ -398,9 +445,12 @@ class _Controller:
             wait = execute.backoff(ticket.job_type, self.worker.settings)
             message = f"the handler was still running after {seconds:g} s: its process was ended"
             settled.append((ticket.claim, after_failure(ticket.claim, Reason.TIMEOUT, message, wait, random.random())))
-        settle(self.connection, settled, wait=True)
-        wake.wake_leader(self.connection, self.worker.settings)
-        self.worker.observe([(ticket.claim, outcome) for ticket, (_, outcome) in zip(abandoned, settled, strict=True)])
+        done = settle(self.connection, settled).done
+        # Nobody is called from here: while a call hung, the retry could begin beside the handler that still runs. The
+        # platform's report of this process's end brings whoever is needed.
+        self.worker.observe(
+            [(t.claim, end) for t, (_, end) in zip(abandoned, settled, strict=True) if t.claim.id in done]
+        )
         self.worker.end_process(1)
 
 

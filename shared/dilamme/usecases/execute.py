@@ -2,8 +2,8 @@
 
 import logging
 import random
+import time
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -30,20 +30,42 @@ class _JobLogger(logging.LoggerAdapter[logging.Logger]):
         return msg, kwargs
 
 
-@dataclass(frozen=True)
 class JobContext:
-    """What a handler gets beside its payload."""
+    """What a handler gets beside its payload. Made for every job, so what few handlers ask for is made when asked for."""
 
-    job_id: UUID
-    type: str
-    attempt: int
-    """From 1."""
-    max_attempts: int
-    deadline: datetime
-    """When this attempt is out of time (UTC)."""
-    remaining_seconds: Callable[[], float]
-    """How much of that time is left."""
-    _ask: Callable[[UUID], dict[UUID, Any]]
+    def __init__(self, claim: Claim, ends_by: float, ask: Callable[[UUID], dict[UUID, Any]]) -> None:
+        self._claim = claim
+        self._ends_by = ends_by  # monotonic seconds
+        self._ask = ask
+
+    @property
+    def job_id(self) -> UUID:
+        """The job's id: the same for each attempt, so a good key to make a handler's work idempotent by."""
+        return self._claim.id
+
+    @property
+    def type(self) -> str:
+        """The job's type."""
+        return self._claim.type
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._claim.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """With how many failed attempts the job is dead."""
+        return self._claim.max_attempts
+
+    @cached_property
+    def deadline(self) -> datetime:
+        """When this attempt is out of time (UTC)."""
+        return datetime.now(UTC) + timedelta(seconds=self.remaining_seconds())
+
+    def remaining_seconds(self) -> float:
+        """How much of this attempt's time is left."""
+        return self._ends_by - time.monotonic()
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -69,14 +91,6 @@ def backoff(job_type: JobType, settings: Settings) -> Backoff:
     )
 
 
-def context(
-    claim: Claim, seconds: float, remaining: Callable[[], float], ask: Callable[[UUID], dict[UUID, Any]]
-) -> JobContext:
-    """The context of an attempt that has ``seconds`` from now."""
-    deadline = datetime.now(UTC) + timedelta(seconds=seconds)
-    return JobContext(claim.id, claim.type, claim.attempt, claim.max_attempts, deadline, remaining, ask)
-
-
 def execute(
     claim: Claim,
     job_type: JobType,
@@ -86,7 +100,6 @@ def execute(
     rand: Callable[[], float] = random.random,
 ) -> Outcome:
     """Runs the handler; ``resolve`` awaits what an async one returns."""
-    wait = backoff(job_type, settings)
     try:
         return _complete(resolve(job_type.handler(claim.payload, job_context)))
     except Snooze as snooze:
@@ -95,16 +108,20 @@ def execute(
         return Bury(Reason.FAIL, shorten(_text(fail)))
     except Retry as retry:
         after = None if retry.after_seconds is None else min(max(0.0, retry.after_seconds), SNOOZE_SECONDS_MAX)
-        return after_failure(claim, Reason.RETRY, _text(retry), wait, rand(), after)
+        return after_failure(claim, Reason.RETRY, _text(retry), backoff(job_type, settings), rand(), after)
     except _ResultRefused as refused:
-        return after_failure(claim, Reason.RESULT, str(refused), wait, rand())
+        return after_failure(claim, Reason.RESULT, str(refused), backoff(job_type, settings), rand())
     except BaseException as error:
         job_context.logger.warning("attempt failed", exc_info=error)
-        return after_failure(claim, Reason.ERROR, f"{type(error).__name__}: {_text(error)}", wait, rand())
+        message = f"{type(error).__name__}: {_text(error)}"
+        return after_failure(claim, Reason.ERROR, message, backoff(job_type, settings), rand())
 
 
 class _ResultRefused(Exception):
     pass
+
+
+_NOTHING = Complete(None)
 
 
 def _text(error: BaseException) -> str:
@@ -116,7 +133,7 @@ def _text(error: BaseException) -> str:
 
 def _complete(result: Any) -> Complete:
     if result is None:
-        return Complete(None)
+        return _NOTHING
     try:
         text = json_text(result)
     except ValueError as error:

@@ -23,7 +23,7 @@ from dilamme.domain.why import RANK_MAX, WAITS_ON_MAX, Facts, Why, explain
 from dilamme.settings import Settings
 from dilamme.store import reads as store
 from dilamme.store import slots
-from dilamme.store.connection import Connection, Row, transaction
+from dilamme.store.connection import Connection, Row, one_statement, transaction
 from dilamme.store.reads import Filter, Slice
 from dilamme.usecases.submit import Receipt
 
@@ -44,14 +44,14 @@ def find_job(connection: Connection, settings: Settings, job_id: UUID) -> JobVie
     Raises:
         NotFound: there is no such job.
     """
-    with transaction(connection):
+    with one_statement(connection):
         row = store.find_job(connection, job_id, settings.max_attempts)
     return JobView.of(_found(row, job_id), settings.ageing_seconds)
 
 
 def describe_batch(connection: Connection, receipt: Receipt) -> list[BatchedJob]:
     """The jobs of a batch, in order, in their present state."""
-    with transaction(connection):
+    with one_statement(connection):
         statuses = store.statuses_of(connection, receipt.ids)
     return [
         BatchedJob(id=job_id, ref=ref, status=statuses.get(job_id))

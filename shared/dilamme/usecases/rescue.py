@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+import psycopg
+
 from dilamme.domain.job import Held
 from dilamme.domain.outcome import after_loss
 from dilamme.domain.retry import Backoff
@@ -26,17 +28,15 @@ def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> S
     settlement = _free_worker(connection, settings, worker)
     # A worker that was lost before it claimed leaves behind what it was called for: for the next tick, if somebody ticks.
     wake.wake(connection, settings, due=settlement.due, later=True)
+    if settlement.locked:
+        raise psycopg.errors.LockNotAvailable(f"somebody holds {len(settlement.locked)} of the jobs: call again")
     return settlement
 
 
 def _free_worker(connection: Connection, settings: Settings, worker: UUID) -> Settlement:
     slots.free(connection, [worker])
-    lost = _lost(store.carried_by(connection, worker, defaults(settings)))
-    settlement = settle(connection, lost)
-    for one in lost:
-        if one[0].id not in settlement.done:
-            settlement.add(settle(connection, [one], wait=True))
-    return settlement
+    held = store.carried_by(connection, worker, defaults(settings))
+    return settle(connection, _lost(held)) if held else Settlement()
 
 
 def rescue_leader(connection: Connection, settings: Settings, owner: UUID) -> bool:

@@ -1,7 +1,6 @@
 """End claims: complete, retry, bury, hand back, and all that follows, in one transaction."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -16,7 +15,7 @@ from dilamme.store.finish import Ended, lock_series
 from dilamme.usecases import finish
 
 LOCK_WAIT_SECONDS = 0.2
-LOCK_WAIT_SECONDS_ALONE = 0.02  # the second try, of which there may be hundreds
+LOCK_WAIT_SECONDS_AGAIN = 0.02  # in halves: of 500, a locked one is found in nine waits
 
 Kind = TypeVar("Kind", bound=Outcome)
 
@@ -33,63 +32,64 @@ Settled = tuple[Fence, Outcome]
 
 @dataclass(slots=True)
 class Settlement:
-    """What became of the claims: ``done`` were still ours.
+    """What became of the claims: ``done`` were still ours; ``locked`` may be, but somebody holds what their end changes.
 
     ``due`` says that a job can run now because of it, ``later`` that there is something for a scheduler to do: a
     retry, a next occurrence, a released child with a time of its own, a dead letter.
     """
 
     done: set[UUID] = field(default_factory=set)
+    locked: set[UUID] = field(default_factory=set)
     due: bool = False
     later: bool = False
 
     def add(self, other: "Settlement") -> None:
         """Takes in what another transaction did."""
         self.done |= other.done
+        self.locked |= other.locked
         self.due |= other.due
         self.later |= other.later
 
 
-def settle(connection: Connection, settled: Sequence[Settled], *, wait: bool = False) -> Settlement:
+def settle(connection: Connection, settled: Sequence[Settled]) -> Settlement:
     """Ends the claims that are still held by their fence, in a transaction of its own.
 
-    Without ``wait``, claims are passed over if somebody holds them locked, or a child or series that their end must
-    change: the caller repeats what is not in ``done`` one by one, with ``wait``; what is not done then belongs to
-    somebody else, and its result is dropped.
-
-    Raises:
-        psycopg.errors.LockNotAvailable: with ``wait``, a lock was not to be had in `LOCK_WAIT_SECONDS`: try later.
+    If a caller's transaction holds one of them locked, or a child or series that its end must change, the others do
+    not wait for that: they are settled in halves, until the ``locked`` stand alone. What is neither ``done`` nor
+    ``locked`` belongs to somebody else, and its result is dropped.
     """
+    return _in_halves(connection, settled, LOCK_WAIT_SECONDS)
+
+
+def _in_halves(connection: Connection, settled: Sequence[Settled], lock_wait_seconds: float) -> Settlement:
     try:
-        return _settle(connection, settled, LOCK_WAIT_SECONDS, wait=wait)
+        return _settle(connection, settled, lock_wait_seconds)
     except psycopg.errors.LockNotAvailable:
-        if wait:
-            raise
-    # A caller's transaction holds a child or a series of one of them; the others need not wait for that.
-    settlement = Settlement()
-    for one in settled:
-        with suppress(psycopg.errors.LockNotAvailable):
-            settlement.add(_settle(connection, [one], LOCK_WAIT_SECONDS_ALONE, wait=False))
+        if len(settled) == 1:
+            return Settlement(locked={settled[0][0].id})
+    half = len(settled) // 2
+    settlement = _in_halves(connection, settled[:half], LOCK_WAIT_SECONDS_AGAIN)
+    settlement.add(_in_halves(connection, settled[half:], LOCK_WAIT_SECONDS_AGAIN))
     return settlement
 
 
 @repeat_on_conflict
-def _settle(connection: Connection, settled: Sequence[Settled], lock_wait_seconds: float, *, wait: bool) -> Settlement:
+def _settle(connection: Connection, settled: Sequence[Settled], lock_wait_seconds: float) -> Settlement:
     with transaction(connection):
         # Below PostgreSQL's deadlock_timeout (1 s): of a worker and a caller who wait for each other, the worker yields.
         limit_lock_wait(connection, lock_wait_seconds)
-        return settle_here(connection, settled, wait=wait)
+        return settle_here(connection, settled)
 
 
-def settle_here(connection: Connection, settled: Sequence[Settled], *, wait: bool = False) -> Settlement:
-    """`settle` in the transaction that is open."""
+def settle_here(connection: Connection, settled: Sequence[Settled]) -> Settlement:
+    """`settle` in the transaction that is open; it waits for locks as long as that does."""
     if series := {fence.series_id for fence, _ in settled if fence.series_id is not None}:
         lock_series(connection, series)
     settlement = Settlement()
-    _complete(connection, _only(Complete, settled), wait, settlement)
-    _retry(connection, _only(RetryLater, settled), wait, settlement)
-    _hand_back(connection, _only(HandBack, settled), wait, settlement)
-    _bury(connection, _only(Bury, settled), wait, settlement)
+    _complete(connection, _only(Complete, settled), settlement)
+    _retry(connection, _only(RetryLater, settled), settlement)
+    _hand_back(connection, _only(HandBack, settled), settlement)
+    _bury(connection, _only(Bury, settled), settlement)
     return settlement
 
 
@@ -97,36 +97,32 @@ def _only(kind: type[Kind], settled: Iterable[Settled]) -> list[tuple[Fence, Kin
     return [(fence, outcome) for fence, outcome in settled if isinstance(outcome, kind)]
 
 
-def _complete(
-    connection: Connection, settled: list[tuple[Fence, Complete]], wait: bool, settlement: Settlement
-) -> None:
+def _complete(connection: Connection, settled: list[tuple[Fence, Complete]], settlement: Settlement) -> None:
     if settled:
-        done, recurring = store.complete(connection, settled, wait=wait)
+        done, recurring = store.complete(connection, settled)
         released = finish.after_success(connection, done, recurring)
         settlement.done |= done
         settlement.due |= any(released)
         settlement.later |= not all(released) or bool(recurring)
 
 
-def _retry(connection: Connection, settled: list[tuple[Fence, RetryLater]], wait: bool, settlement: Settlement) -> None:
+def _retry(connection: Connection, settled: list[tuple[Fence, RetryLater]], settlement: Settlement) -> None:
     if settled:
-        settlement.done.update(store.retry(connection, settled, wait=wait))
+        settlement.done.update(store.retry(connection, settled))
         settlement.later = True
         settlement.due |= any(outcome.delay_seconds <= 0 for _, outcome in settled)
 
 
-def _hand_back(
-    connection: Connection, settled: list[tuple[Fence, HandBack]], wait: bool, settlement: Settlement
-) -> None:
+def _hand_back(connection: Connection, settled: list[tuple[Fence, HandBack]], settlement: Settlement) -> None:
     if settled:
-        settlement.done.update(store.hand_back(connection, settled, wait=wait))
+        settlement.done.update(store.hand_back(connection, settled))
         settlement.later |= any(outcome.delay_seconds is not None for _, outcome in settled)
         settlement.due |= any(outcome.delay_seconds is None for _, outcome in settled)
 
 
-def _bury(connection: Connection, settled: list[tuple[Fence, Bury]], wait: bool, settlement: Settlement) -> None:
+def _bury(connection: Connection, settled: list[tuple[Fence, Bury]], settlement: Settlement) -> None:
     if settled:
-        ended = store.bury(connection, settled, wait=wait)
+        ended = store.bury(connection, settled)
         settlement.done.update(job.id for job in ended)
         outcomes = {fence.id: outcome for fence, outcome in settled}
         if ended:

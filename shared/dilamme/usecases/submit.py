@@ -35,8 +35,9 @@ def submit(
     connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
 ) -> Receipt:
     """`submit_here` in a transaction of its own."""
+    edges = dag.resolve_refs(batch)
     with transaction(connection):
-        return submit_here(connection, batch, key, single=single)
+        return _submit(connection, batch, edges, key, single=single)
 
 
 def submit_here(
@@ -48,11 +49,17 @@ def submit_here(
         InvalidInput: a dependency is unknown, a ref doubled or unknown, or jobs wait for each other.
         Conflict: the idempotency key stands for another request.
     """
-    edges = dag.resolve_refs(batch)
-    ids = new_ids(len(batch))
+    edges = dag.resolve_refs(batch)  # before anything is asked of the database
     with atomic(connection):
-        kept = _take_key(connection, batch, ids, key)
-        return kept or _store(connection, batch, ids, edges, key, "" if single else "/jobs/{}")
+        return _submit(connection, batch, edges, key, single=single)
+
+
+def _submit(
+    connection: Connection, batch: Sequence[Submission], edges: dag.Edges, key: str | None, *, single: bool
+) -> Receipt:
+    ids = new_ids(len(batch))
+    kept = _take_key(connection, batch, ids, key)
+    return kept or _store(connection, batch, ids, edges, key, "" if single else "/jobs/{}")
 
 
 def _take_key(connection: Connection, batch: Sequence[Submission], ids: list[UUID], key: str | None) -> Receipt | None:
@@ -104,7 +111,7 @@ def _store(
     pairs += [(ids[place], ids[parent]) for place, parents in enumerate(edges) for parent in parents]
     if pairs:
         store.insert_edges(connection, pairs)
-    due = [row["due"] for row in rows if row["free"]]
+    due = [is_due for is_free, is_due in rows if is_free]
     return Receipt(ids, _refs(batch), created=True, due=any(due), later=not all(due))
 
 

@@ -7,6 +7,9 @@
 CREATE FUNCTION dilamme.clock() RETURNS timestamptz
     LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT statement_timestamp()';
 
+-- A domain, not a CHECK of the table's: that would run its regular expression at every change of a job's state.
+CREATE DOMAIN dilamme.job_type AS text CHECK (VALUE ~ '^[a-z][a-z0-9_.-]{0,99}$');
+
 CREATE TABLE dilamme.series (
     id               uuid PRIMARY KEY,
     interval_seconds integer NOT NULL CHECK (interval_seconds >= 1),
@@ -16,8 +19,8 @@ CREATE TABLE dilamme.series (
 
 CREATE TABLE dilamme.jobs (
     id                    uuid PRIMARY KEY,
-    type                  text NOT NULL CHECK (type ~ '^[a-z][a-z0-9_.-]{0,99}$'),
-    status                text NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'dead', 'cancelled')),
+    type                  dilamme.job_type NOT NULL,
+    status                text NOT NULL,
     priority              smallint NOT NULL CHECK (priority BETWEEN 1 AND 3),
     attempt               smallint NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     max_attempts          smallint CHECK (max_attempts BETWEEN 1 AND 25),
@@ -38,12 +41,16 @@ CREATE TABLE dilamme.jobs (
     payload               jsonb NOT NULL,
     result                jsonb,
     errors                jsonb NOT NULL DEFAULT '[]',   -- [{reason, message, attempt, at}], oldest first
-    CHECK ((status = 'running') = (token IS NOT NULL)),
-    CHECK ((status = 'running') = (worker IS NOT NULL)),
-    CHECK ((status = 'running') = (lease_expires_at IS NOT NULL)),
-    CHECK ((status IN ('completed', 'dead', 'cancelled')) = (finished_at IS NOT NULL)),
-    CHECK (status <> 'running' OR (attempt >= 1 AND started_at IS NOT NULL AND unmet_dependencies = 0)),
-    CHECK (result IS NULL OR status = 'completed')
+    -- What a job of each status looks like. One expression: each CHECK is worked out anew at every change of a row.
+    CONSTRAINT jobs_status_check CHECK (CASE status
+        WHEN 'pending' THEN num_nulls(worker, token, lease_expires_at, finished_at, result) = 5
+        WHEN 'running' THEN num_nulls(worker, token, lease_expires_at) = 0 AND num_nulls(finished_at, result) = 2
+            AND attempt >= 1 AND started_at IS NOT NULL AND unmet_dependencies = 0
+        WHEN 'completed' THEN num_nulls(worker, token, lease_expires_at) = 3 AND finished_at IS NOT NULL
+        WHEN 'dead' THEN num_nulls(worker, token, lease_expires_at, result) = 4 AND finished_at IS NOT NULL
+        WHEN 'cancelled' THEN num_nulls(worker, token, lease_expires_at, result) = 4 AND finished_at IS NOT NULL
+        ELSE false
+    END)
 ) WITH (
     -- Each job is updated twice or more in its short life: room for that on its own page, and a vacuum that comes
     -- after 1,000 dead rows plus 1 %, not after a fifth of the table.

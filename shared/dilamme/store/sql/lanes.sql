@@ -69,9 +69,9 @@ claimed AS (
               job.created_at, job.started_at, job.series_id, job.unknown_since,
 -- include: effective
 )
-SELECT claimed.id, claimed.type, claimed.payload, claimed.priority, claimed.attempt, most.attempts AS max_attempts,
-       claimed.ready_at, claimed.created_at, claimed.started_at, claimed.series_id, claimed.unknown_since,
-       claimed.attempt >= most.attempts AS last_attempt
+SELECT claimed.id, claimed.type, claimed.priority, claimed.attempt, most.attempts AS max_attempts, claimed.ready_at,
+       claimed.started_at, claimed.series_id, claimed.unknown_since, claimed.attempt >= most.attempts AS last_attempt,
+       claimed.payload
 FROM claimed
 LEFT JOIN dilamme.job_types AS job_type ON job_type.type = claimed.type
 CROSS JOIN LATERAL (

@@ -1,0 +1,34 @@
+"""PostgreSQL's text for arrays, made by hand for hundreds of values: psycopg's dumper takes ten times as long."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+
+def uuid_array(values: Iterable[UUID | None]) -> str:
+    """A ``uuid[]``."""
+    return _array(["NULL" if value is None else value.hex for value in values])
+
+
+def number_array(values: Iterable[int | None]) -> str:
+    """An array of integers."""
+    return _array(["NULL" if value is None else str(value) for value in values])
+
+
+def time_array(values: Iterable[datetime | None]) -> str:
+    """A ``timestamptz[]``."""
+    return _array(["NULL" if value is None else f'"{value.isoformat()}"' for value in values])
+
+
+def text_array(values: Iterable[str | None]) -> str:
+    """A ``text[]``, or an array of anything that is given by its text."""
+    return _array(["NULL" if value is None else _quoted(value) for value in values])
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _array(texts: list[str]) -> str:
+    return "{" + ",".join(texts) + "}"
