@@ -4,12 +4,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from dilamme.store.connection import Connection, connect
 from local.postgres import NOT_DURABLE, Postgres
+from tests import pooler
 from tests.databases import Databases
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Through a pooler, not everything can be tested."""
+    if pooler.wanted():
+        pooler.skip_unfit(items)
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +25,8 @@ def postgres() -> Iterator[Postgres]:
     """A running server, gone with the session."""
     with tempfile.TemporaryDirectory(prefix="dilamme-tests-") as folder:
         server = Postgres(Path(folder), settings=NOT_DURABLE)
+        if pooler.wanted():
+            server = cast("Postgres", pooler.Pooled(Path(folder)))
         server.start()
         yield server
         server.stop()

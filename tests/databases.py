@@ -10,6 +10,7 @@ from dilamme.settings import read
 from dilamme.store.connection import connect
 from dilamme.usecases.migrate import migrate
 from local.postgres import Postgres
+from tests.pooler import Pooled
 
 TEMPLATE = "migrated"
 
@@ -21,7 +22,7 @@ class Databases:
         self.server = server
         self._numbers = count(1)
         server.create_database(TEMPLATE)
-        with closing(connect(server.url(TEMPLATE))) as connection:
+        with closing(connect(self._direct(TEMPLATE))) as connection:
             migrate(connection, read({}))
 
     def create(self) -> str:
@@ -41,5 +42,9 @@ class Databases:
         self._execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
     def _execute(self, statement: psycopg.sql.Composed) -> None:
-        with psycopg.connect(self.server.url(), autocommit=True) as connection:
+        with psycopg.connect(self._direct("postgres"), autocommit=True) as connection:
             connection.execute(statement)
+
+    def _direct(self, name: str) -> str:
+        # A database that is copied or dropped must have nobody in it, and a pooler stays.
+        return self.server.direct(name) if isinstance(self.server, Pooled) else self.server.url(name)

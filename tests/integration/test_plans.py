@@ -12,7 +12,6 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg.types.json import Jsonb
 
 from dilamme.domain.job import Status
 from dilamme.store import finish, lanes

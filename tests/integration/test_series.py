@@ -173,6 +173,19 @@ def test_a_replayed_occurrence_runs_beside_the_next_one_and_forks_no_chain(
     assert _slots(connection, job_id) == [0, 60, 120]
 
 
+def test_a_replayed_occurrence_that_ends_after_the_next_ones_slot_forks_no_chain(
+    connection: Connection, clock: Clock
+) -> None:
+    """R9: the first slot in the future is a free one, so that the slot alone would not refuse a second chain."""
+    job_id = put(connection, interval_seconds=60)
+    bury(connection, claim_one(connection))
+    assert replay_job(connection, job_id)
+    replayed = claim_one(connection)
+    clock.advance(90)
+    complete(connection, replayed)
+    assert [one["status"] for one in series_of(connection, job_id)] == ["completed", "pending"]
+
+
 def test_an_occurrence_keeps_what_the_first_one_was_posted_with(connection: Connection, clock: Clock) -> None:
     fields: dict[str, Any] = {"priority": 1, "payload": {"a": 1}, "max_attempts": 7, "on_dependency_failure": "cancel"}
     job_id = put(connection, interval_seconds=60, **fields)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 def uuid_array(values: Iterable[UUID | None]) -> str:
     """A ``uuid[]``."""
-    return _array(["NULL" if value is None else value.hex for value in values])
+    return _array(["NULL" if value is None else f"{value.int:032x}" for value in values])  # `hex`, without its detour
 
 
 def number_array(values: Iterable[int | None]) -> str:

@@ -244,7 +244,7 @@ class _Controller:
             self.empty_looks = 0
             # Short, with more before and after it: rivals held what it looked at. Look further down, for a while.
             widen = short and self.most >= AHEAD_JOBS_MIN
-            self.reach_extra = min(REACH_MAX, self.most) if widen else max(REACH_MIN, self.reach_extra // 2)
+            self.reach_extra = min(REACH_MAX, self.most) if widen else max(REACH_MIN, self.reach_extra - REACH_MIN)
         elif not idle:
             self.quiet_until = time.monotonic() + POLL_SECONDS
         else:

@@ -1,8 +1,8 @@
 """End claims: complete, retry, bury, hand back, and all that follows, in one transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from uuid import UUID
 
 import psycopg
@@ -16,8 +16,6 @@ from dilamme.usecases import finish
 
 LOCK_WAIT_SECONDS = 0.2
 LOCK_WAIT_SECONDS_AGAIN = 0.02  # in halves: of 500, a locked one is found in nine waits
-
-Kind = TypeVar("Kind", bound=Outcome)
 
 
 class Fence(store.Fence, Protocol):
@@ -86,15 +84,14 @@ def settle_here(connection: Connection, settled: Sequence[Settled]) -> Settlemen
     if series := {fence.series_id for fence, _ in settled if fence.series_id is not None}:
         lock_series(connection, series)
     settlement = Settlement()
-    _complete(connection, _only(Complete, settled), settlement)
-    _retry(connection, _only(RetryLater, settled), settlement)
-    _hand_back(connection, _only(HandBack, settled), settlement)
-    _bury(connection, _only(Bury, settled), settlement)
+    ends: dict[type[Outcome], list[Any]] = {kind: [] for kind in (Complete, RetryLater, HandBack, Bury)}
+    for one in settled:
+        ends[type(one[1])].append(one)
+    _complete(connection, ends[Complete], settlement)
+    _retry(connection, ends[RetryLater], settlement)
+    _hand_back(connection, ends[HandBack], settlement)
+    _bury(connection, ends[Bury], settlement)
     return settlement
-
-
-def _only(kind: type[Kind], settled: Iterable[Settled]) -> list[tuple[Fence, Kind]]:
-    return [(fence, outcome) for fence, outcome in settled if isinstance(outcome, kind)]
 
 
 def _complete(connection: Connection, settled: list[tuple[Fence, Complete]], settlement: Settlement) -> None:

@@ -1,0 +1,66 @@
+"""PostgreSQL has committed, and its answer is lost on the way to the API (C16)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from dilamme.store.connection import Connection
+from tests.databases import Databases
+from tests.functions.door import get, post
+from tests.integration.jobs import tally
+from tests.integration.wire import Wire, wire
+
+JOB = {"type": "demo.echo", "payload": 1}
+
+
+@pytest.fixture
+def cable(door: None, databases: Databases, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """The API's connection runs over it, and stands."""
+    name = database_url.rpartition("/")[2]
+    with wire("127.0.0.1", databases.server.port) as laid:
+        direct = databases.server.url(name, "dilamme_api")
+        monkeypatch.setenv("DATABASE_URL", direct.replace(f":{databases.server.port}/", f":{laid.port}/"))
+        assert get("/health").status == 200
+        yield laid
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
+def test_a_caller_without_a_key_is_told_that_nobody_knows(path: str, cable: Wire, connection: Connection) -> None:
+    """Not to repeat it: the job is there."""
+    cable.lose_reply(to=b"COMMIT")
+    answer = post(path, JOB if path == "/jobs" else {"jobs": [JOB]})
+    assert cable.lost == 1
+    assert answer.status == 503
+    assert answer.pointers == []
+    assert answer.json["title"] == "Outcome unknown"
+    assert "may have been done" in answer.json["detail"]
+    assert "Idempotency-Key" in answer.json["detail"]
+    assert "retry-after" not in answer.headers
+    assert tally(connection) == {"pending": 1}
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
+def test_a_caller_with_a_key_sends_the_same_again_and_gets_the_first_job(
+    path: str, cable: Wire, connection: Connection
+) -> None:
+    body = JOB if path == "/jobs" else {"jobs": [JOB]}
+    cable.lose_reply(to=b"COMMIT")
+    assert post(path, body, key="k").status == 503
+    assert cable.lost == 1
+    again = post(path, body, key="k")
+    assert again.status == 200
+    assert tally(connection) == {"pending": 1}
+
+
+@pytest.mark.parametrize("verb", ["cancel", "replay"])
+def test_a_cancellation_or_a_replay_that_nobody_heard_of_can_be_repeated(
+    verb: str, cable: Wire, connection: Connection
+) -> None:
+    job = post("/jobs", JOB).json
+    if verb == "replay":
+        connection.execute("UPDATE dilamme.jobs SET status = 'dead', finished_at = now()")
+    cable.lose_reply(to=b"COMMIT")
+    assert post(f"/jobs/{job['id']}/{verb}").status == 503
+    assert cable.lost == 1
+    again = post(f"/jobs/{job['id']}/{verb}")
+    assert (again.status, again.json["status"]) == (200, "cancelled" if verb == "cancel" else "pending")

@@ -1,0 +1,1 @@
+"""Deliberate faults, and the tests that must notice them: ``make mutants``."""
