@@ -1,9 +1,11 @@
 """Claims fetched ahead, on a second connection, while the first one settles: a backlog of short jobs keeps both busy."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from queue import SimpleQueue
 
 import psycopg
 
@@ -11,11 +13,12 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.store.connection import Connection
 
+DEPTH = 2  # the next fetch need not wait until the controller, who may be settling, has seen the one before
 Fetch = Callable[[Connection], list[Claim]]
 
 
 class Ahead:
-    """One fetch at a time, in a thread of its own; the connection is opened for the first one, and kept to the end.
+    """Up to `DEPTH` fetches, one after the other in a thread of its own, which opens its connection for the first one.
 
     ``arrived`` is called in that thread when a fetch has ended, well or badly.
     """
@@ -24,48 +27,56 @@ class Ahead:
         self._connect = connect
         self._arrived = arrived
         self._connection: Connection | None = None
-        self._fetch: Future[list[Claim]] | None = None
+        self._asked: SimpleQueue[tuple[Fetch, Future[list[Claim]]] | None] = SimpleQueue()
+        self._fetches: deque[Future[list[Claim]]] = deque()
+        self._thread: threading.Thread | None = None
 
     @property
-    def under_way(self) -> bool:
-        """Has a fetch begun whose claims have not been taken? They are ours already, whether or not we know them."""
-        return self._fetch is not None
+    def under_way(self) -> int:
+        """Fetches that have begun and whose claims have not been taken: they are ours already, whether or not we know them."""
+        return len(self._fetches)
 
     def begin(self, fetch: Fetch) -> None:
-        """Begins a fetch; there must be none under way."""
+        """Begins a fetch, after those under way."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
         future: Future[list[Claim]] = Future()
-        self._fetch = future
-        threading.Thread(target=self._run, args=(fetch, future), daemon=True).start()
+        self._fetches.append(future)
+        self._asked.put((fetch, future))
 
     def take(self, *, wait: bool = False) -> list[Claim] | None:
-        """The claims of the fetch that has ended; None while none has.
+        """The claims of the fetch that ended first; None while none has.
 
         Raises:
             DatabaseUnavailable, psycopg.Error: the fetch failed; it may have claimed all the same.
         """
-        future = self._fetch
-        if future is None or not (wait or future.done()):
+        if not self._fetches or not (wait or self._fetches[0].done()):
             return None
-        try:
-            return future.result()
-        finally:
-            self._fetch = None
+        return self._fetches.popleft().result()
 
     def close(self) -> list[Claim]:
-        """Lets go of the connection, after the fetch under way; what that has claimed, as far as anybody knows."""
+        """Lets go of the connection, after the fetches under way; what they have claimed, as far as anybody knows."""
         claims: list[Claim] = []
-        with suppress(DatabaseUnavailable, psycopg.Error):
-            claims = self.take(wait=True) or []
+        while self._fetches:
+            with suppress(DatabaseUnavailable, psycopg.Error):
+                claims += self.take(wait=True) or []
+        if self._thread is not None:
+            self._asked.put(None)
+            self._thread.join()
+            self._thread = None
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         return claims
 
-    def _run(self, fetch: Fetch, future: "Future[list[Claim]]") -> None:
-        try:
-            if self._connection is None:
-                self._connection = self._connect()
-            future.set_result(fetch(self._connection))
-        except BaseException as error:
-            future.set_exception(error)
-        self._arrived()
+    def _run(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            fetch, future = asked
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                future.set_result(fetch(self._connection))
+            except BaseException as error:
+                future.set_exception(error)
+            self._arrived()

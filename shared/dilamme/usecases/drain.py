@@ -11,7 +11,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -30,7 +29,7 @@ from dilamme.store import lanes, slots
 from dilamme.store import settle as settle_store
 from dilamme.store.connection import Connection
 from dilamme.usecases import execute, rescue, wake
-from dilamme.usecases.ahead import Ahead, Fetch
+from dilamme.usecases.ahead import DEPTH, Ahead, Fetch
 from dilamme.usecases.crew import Crew, Done, Ticket
 from dilamme.usecases.settle import Settled, Settlement, settle
 
@@ -218,7 +217,7 @@ class _Controller:
         if self._room() <= 0:
             self.leaving = self.relieved = True
             return
-        if self.ahead.under_way or (not idle and (now < self.quiet_until or self._alone())):
+        if self.ahead.under_way >= DEPTH or (not idle and (now < self.quiet_until or self._alone())):
             return
         nimble = self.crew.nimble(now - self.worker.settings.batch_wait_seconds / 2)
         settings = self.worker.settings
@@ -226,9 +225,11 @@ class _Controller:
         enough = self.most if self.deep else self.most // 2
         if nimble <= 0 or self.crew.waiting > enough:
             return
-        if idle or not self.deep:
+        if not self.ahead.under_way and (idle or not self.deep):
             self._claimed(self._fetch(idle)(self.connection), idle)
-        if self.deep and not self.ahead.under_way:
+        # Two only where a batch is over in far less than the time that a claimed job may wait.
+        depth = DEPTH if self.most == settings.batch_jobs_max else 1
+        while self.deep and self.ahead.under_way < depth:
             self.ahead.begin(self._fetch(idle=False))
 
     def _fetch(self, idle: bool) -> Fetch:
@@ -256,7 +257,7 @@ class _Controller:
         except (DatabaseUnavailable, psycopg.Error) as error:
             # Too many connections, or this one was lost: the first one claims again.
             logger.warning("claiming ahead failed", extra={"error": str(error)})
-            self.ahead.close()
+            self._take(self.ahead.close())
             self.deep, self.reconnected = False, True
             self._hand_back_unheard()
         else:
@@ -412,8 +413,7 @@ class _Controller:
 
     def _reconnect(self) -> None:
         self.connection = self.worker.reconnect()
-        with suppress(DatabaseUnavailable, psycopg.Error):
-            self._take(self.ahead.take(wait=True) or [])
+        self._take(self.ahead.close())
         self._hand_back_unheard()
         if not slots.holds(self.connection, self.token):
             # We had just let go of it, or were given up for lost: finish what is in hand, and claim nothing more.
