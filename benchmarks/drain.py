@@ -39,7 +39,7 @@ OURS = "Dilamme"
 SHALLOW = "Dilamme, shallow"
 FUTURE = "Dilamme, shallow beside future and blocked"
 BARE_BATCHES = (200, 500, 1_000)
-LIKE_OURS = "bare SQL in 500s"  # DILAMME_BATCH_JOBS_MAX's default
+LIKE_OURS = "bare SQL in 1,000s"  # DILAMME_BATCH_JOBS_MAX's default
 OURS_DONE = "SELECT count(*) FROM dilamme.jobs WHERE status = 'completed'"
 OURS_GATE = "dilamme.jobs"
 

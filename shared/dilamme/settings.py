@@ -70,7 +70,7 @@ class Settings(BaseModel):
     worker_reserve_seconds: Seconds = Field(
         5, description="Kept back from the worker's time to settle what it ran; no handler runs into it."
     )
-    batch_jobs_max: Count = Field(500, le=5000, description="Most jobs that one claim takes.")
+    batch_jobs_max: Count = Field(1000, le=5000, description="Most jobs that one claim takes.")
     batch_wait_seconds: Seconds = Field(
         1.0, description="Longest that a claimed job waits for a free handler before it is handed back."
     )

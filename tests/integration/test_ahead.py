@@ -13,6 +13,7 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.store import lanes
 from dilamme.store.connection import Connection
+from dilamme.usecases import drain
 from dilamme.usecases.drain import AHEAD_JOBS_MIN, REACH_MIN
 from tests.integration.entrance import Enter
 from tests.integration.jobs import ECHO, claim, put_many, tally
@@ -160,3 +161,22 @@ def test_after_a_claim_that_a_rival_cut_short_it_looks_further_down(
     assert sizes[:2] == [REACH_MIN, BATCH]
     assert tally(connection)["completed"] == DEEP - BATCH
     rival.execute("ROLLBACK")
+
+
+def test_a_claim_of_large_payloads_takes_fewer(
+    connection: Connection, quick: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the size of those before: what is claimed must fit into the worker's memory, twice and more."""
+    monkeypatch.setattr(drain, "BATCH_CHARACTERS_MAX", 20_000)
+    put_many(connection, [{"payload": "x" * 998} for _ in range(BATCH + 50)])
+    sizes: list[int] = []
+    original = lanes.claim
+
+    def counting(on: Connection, terms: lanes.Terms, token: Any) -> Sequence[Claim]:
+        sizes.append(terms.most)
+        return original(on, terms, token)
+
+    monkeypatch.setattr(lanes, "claim", counting)
+    assert quick.work().settled == BATCH + 50
+    assert sizes[0] == BATCH
+    assert set(sizes[1:]) == {20}

@@ -38,6 +38,7 @@ def claim(**fields: Any) -> Claim:
         "id": UUID(int=1),
         "type": "email.send",
         "payload": {"to": "a@b.c"},
+        "payload_characters": 14,
         "priority": 2,
         "attempt": 1,
         "max_attempts": 3,

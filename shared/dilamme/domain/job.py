@@ -83,6 +83,7 @@ class Claim(NamedTuple):
     unknown_since: datetime | None
     last_attempt: bool
     payload: Any
+    payload_characters: int  # of its JSON
     token: UUID
 
 

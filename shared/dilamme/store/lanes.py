@@ -44,7 +44,7 @@ def claim_handed(
 
 def _claims(rows: Sequence[tuple[Any, ...]], token: UUID) -> list[Claim]:
     payloads = json.loads("[" + ",".join([row[-1] for row in rows]) + "]")  # one call: its overhead is most of the work
-    return [Claim._make((*row[:-1], payload, token)) for row, payload in zip(rows, payloads, strict=True)]
+    return [Claim._make((*row[:-1], payload, len(row[-1]), token)) for row, payload in zip(rows, payloads, strict=True)]
 
 
 def _parameters(terms: Terms, token: UUID) -> dict[str, object]:

@@ -38,6 +38,7 @@ logger = logging.getLogger("dilamme.drain")
 POLL_SECONDS = 0.2  # while some runners are idle and others busy
 LOOK_AGAIN_MAX = 5  # empty claims in a row, while there is work that others hold locked
 AHEAD_JOBS_MIN = 100  # a full claim of so many: the jobs are short and the backlog deep, a second connection pays
+BATCH_CHARACTERS_MAX = 16_000_000  # of payloads in one claim, by the last one's: a worker's memory is small
 REACH_MIN = 32
 REACH_MAX = 10_000
 
@@ -146,6 +147,7 @@ class _Controller:
     reach_extra: int = REACH_MIN
     most: int = 0  # that the last claim could have taken
     deep: bool = False  # it took as many, and they were many
+    most_by_size: int = REACH_MAX
     crew: Crew = field(init=False)
     ahead: Ahead = field(init=False)
 
@@ -221,7 +223,8 @@ class _Controller:
             return
         nimble = self.crew.nimble(now - self.worker.settings.batch_wait_seconds / 2)
         settings = self.worker.settings
-        self.most = self.worker.pace.batch_size(nimble, settings.batch_wait_seconds, settings.batch_jobs_max)
+        by_time = self.worker.pace.batch_size(nimble, settings.batch_wait_seconds, settings.batch_jobs_max)
+        self.most = min(by_time, self.most_by_size)
         enough = self.most if self.deep else self.most // 2
         if nimble <= 0 or self.crew.waiting > enough:
             return
@@ -243,6 +246,9 @@ class _Controller:
             self.kept_up_at = time.monotonic()
         if claims:
             self.empty_looks = 0
+            characters = sum([one.payload_characters for one in claims])
+            self.most_by_size = max(1, BATCH_CHARACTERS_MAX * len(claims) // characters)
+            self.most = min(self.most, self.most_by_size)
             # Short, with more before and after it: rivals held what it looked at. Look further down, for a while.
             widen = short and self.most >= AHEAD_JOBS_MIN
             self.reach_extra = min(REACH_MAX, self.most) if widen else max(REACH_MIN, self.reach_extra - REACH_MIN)
