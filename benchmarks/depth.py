@@ -3,7 +3,7 @@
     PYTHONPATH=shared python -m benchmarks.depth [--depths 1000,10000,100000,1000000] [--future 1000000]
         [--blocked 100000] [--claims 30] [--ticks 300] [--rounds 5] [--held 100000]
 
-* Claim: one claim of 500 jobs on a worker's terms, rolled back, so that the next one meets the same queue.
+* Claim: one full claim (1,000 jobs) on a worker's terms, rolled back, so that the next one meets the same queue.
 * Tick: `usecases.tick.tick`, the scheduler's beat with its chores, over the default ten slots, all free; that the
   workers are invoked is taken for granted, and their slots are freed again outside the measured time.
 * With ``--future`` and ``--blocked`` the same beside so many jobs that are due tomorrow, or wait for another.
@@ -232,7 +232,7 @@ def report(
 ) -> None:
     rows = [(name, common.extent(claims[name]), common.extent(ticks[name]), f"{high[name]:.2f}") for name in claims]
     title = f"Milliseconds by jobs pending: median (lowest to highest) of {options.rounds} rounds"
-    common.table(title, ("pending", "claim of 500", "tick", f"tick p{HIGH}"), rows)
+    common.table(title, ("pending", "claim of 1,000", "tick", f"tick p{HIGH}"), rows)
     if held:
         fifth_rows = [
             (name, *(f"{rate.median:,.0f}" for rate in rates), f"{rates[-1].median / rates[0].median:.2f}")
@@ -274,7 +274,7 @@ def draw(
     depths = [name for name in claims if name.replace(",", "").isdigit()]
     places = [int(name.replace(",", "")) for name in depths]
     lines = {
-        "a claim of 500 jobs": ([claims[name].median for name in depths], "o", "-", "#0b6e4f"),
+        "a claim of 1,000 jobs": ([claims[name].median for name in depths], "o", "-", "#0b6e4f"),
         "a tick": ([ticks[name].median for name in depths], "s", "-", "#3a86ff"),
         f"a tick, p{HIGH}": ([high[name] for name in depths], "s", ":", "#3a86ff"),
     }

@@ -253,7 +253,7 @@ def draw(samples: Samples, pyplot: Any) -> Any:
         panel.step(ordered, shares, where="post", color=colors[name], label=f"{name} ({len(found):,})")
     for percent, limit in ((50, 10), (99, 50)):
         panel.scatter([limit], [percent], marker="<", color="#c1121f", zorder=5)
-        panel.annotate(f" p{percent} wanted: {limit} ms", (limit, percent), fontsize=8, va="center", color="#c1121f")
+        panel.annotate(f"    p{percent} wanted: {limit} ms", (limit, percent), fontsize=8, va="center", color="#c1121f")
     title = "From the POST, or from the scheduled time, to the handler's first line"
     panel.set(title=title, xlabel="ms (logarithmic)", ylabel="% of jobs started", xscale="log")
     panel.legend(loc="lower right")
