@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from dilamme.store.arrays import number_array, text_array, time_array, uuid_array
+from dilamme.store.arrays import number_array, text_array, time_array, uuid_array, word_array
 
 
 def test_uuids() -> None:
@@ -34,6 +34,10 @@ def test_times() -> None:
 )
 def test_texts(value: str, spelt: str) -> None:
     assert text_array([value]) == f"{{{spelt}}}"
+
+
+def test_words() -> None:
+    assert word_array(["email.send", "null"]) == '{"email.send","null"}', "unquoted, null would be no text at all"
 
 
 def test_nothing() -> None:

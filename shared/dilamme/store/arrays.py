@@ -20,6 +20,11 @@ def time_array(values: Iterable[datetime | None]) -> str:
     return _array(["NULL" if value is None else f'"{value.isoformat()}"' for value in values])
 
 
+def word_array(values: Iterable[str]) -> str:
+    """A ``text[]`` of texts that hold neither quotes nor backslashes, such as names of types and statuses."""
+    return _array([f'"{value}"' for value in values])
+
+
 def text_array(values: Iterable[str | None]) -> str:
     """A ``text[]``, or an array of anything that is given by its text."""
     return _array(["NULL" if value is None else _quoted(value) for value in values])

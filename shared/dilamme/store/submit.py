@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from dilamme.domain.job import Status
-from dilamme.store.arrays import number_array, text_array, time_array, uuid_array
+from dilamme.store.arrays import number_array, text_array, time_array, uuid_array, word_array
 from dilamme.store.connection import Connection, fetch, fetch_tuples, run
 
 
@@ -70,12 +70,12 @@ def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str 
     )
     parameters = {
         "ids": uuid_array(ids),
-        "types": text_array(types),
-        "statuses": text_array(statuses),
+        "types": word_array(types),
+        "statuses": word_array(statuses),
         "priorities": number_array(priorities),
         "max_attempts": number_array(max_attempts),
         "unmet": number_array(unmet),
-        "policies": text_array(policies),
+        "policies": word_array(policies),
         "scheduled_at": time_array(scheduled_at),
         "series_ids": uuid_array(series_ids),
         "payloads": text_array(payloads),

@@ -1,6 +1,7 @@
 """Look: at a job, at many, at why one is not running, at the whole. Nothing here changes anything."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from uuid import UUID
 
 from dilamme.domain import cursor, rank
@@ -50,9 +51,12 @@ def find_job(connection: Connection, settings: Settings, job_id: UUID) -> JobVie
 
 
 def describe_batch(connection: Connection, receipt: Receipt) -> list[BatchedJob]:
-    """The jobs of a batch, in order, in their present state."""
-    with one_statement(connection):
-        statuses = store.statuses_of(connection, receipt.ids)
+    """The jobs of a batch, in order: as they were stored, or, if that was earlier, in their present state."""
+    if receipt.statuses is not None:
+        statuses: Mapping[UUID, Status] = dict(zip(receipt.ids, receipt.statuses, strict=True))
+    else:
+        with one_statement(connection):
+            statuses = store.statuses_of(connection, receipt.ids)
     return [
         BatchedJob(id=job_id, ref=ref, status=statuses.get(job_id))
         for job_id, ref in zip(receipt.ids, receipt.refs, strict=True)

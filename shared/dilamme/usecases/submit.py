@@ -19,15 +19,20 @@ _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
 class Receipt:
     """What was stored, in the order in which it was asked for.
 
-    ``created`` is false when an idempotency key led to jobs stored before; ``due`` says that one of them can run now,
+    ``statuses`` are those that the jobs were stored with; None when an idempotency key led to jobs stored before. ``due`` says that one of them can run now,
     ``later`` that one waits for its time.
     """
 
     ids: list[UUID]
     refs: list[str | None]
-    created: bool
+    statuses: list[Status] | None
     due: bool = False
     later: bool = False
+
+    @property
+    def created(self) -> bool:
+        """Were the jobs stored just now?"""
+        return self.statuses is not None
 
 
 @repeat_on_conflict
@@ -74,7 +79,7 @@ def _take_key(connection: Connection, batch: Sequence[Submission], ids: list[UUI
                 f"the idempotency key '{key}' stands for another request: use a new key, or send the same body"
             )
         if kept is not None:
-            return Receipt(kept.job_ids, kept.refs, created=False)
+            return Receipt(kept.job_ids, kept.refs, statuses=None)
     return None
 
 
@@ -112,7 +117,8 @@ def _store(
     if pairs:
         store.insert_edges(connection, pairs)
     due = [is_due for is_free, is_due in rows if is_free]
-    return Receipt(ids, _refs(batch), created=True, due=any(due), later=not all(due))
+    stored = [job.status for job in jobs]
+    return Receipt(ids, _refs(batch), stored, due=any(due), later=not all(due))
 
 
 def _lock_parents(connection: Connection, batch: Sequence[Submission], where: str) -> dict[UUID, Status]:
