@@ -20,7 +20,7 @@ from dilamme.settings import read
 PAGE = Path(__file__).with_name("capacity.md")
 LOADS = (100, 10_000, 1_000_000)
 """Jobs a minute."""
-OURS, API, BARE, INSERT = "Dilamme", "Dilamme's API", "bare SQL in 500s", "bare INSERT"
+OURS, API, BARE, INSERT = "Dilamme", "Dilamme's API", "bare SQL in 1,000s", "bare INSERT"
 SHARE = 0.5  # of what was measured at full speed: room for peaks, vacuum and backups
 HANDLER_SECONDS = (0.01, 1.0)  # the handlers' own time, short and long
 INSTANCES = {"db.t4g.micro": 80, "db.t4g.small": 170, "db.t4g.medium": 340}
