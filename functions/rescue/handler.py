@@ -6,10 +6,11 @@ from uuid import UUID
 from dilamme import settings
 from dilamme.aws.telemetry import set_up
 from dilamme.usecases import session
-from dilamme.usecases.rescue import rescue_leader, rescue_worker
+from dilamme.usecases.rescue import rescue_leader, rescue_worker, withdraw_worker
 
 logger, _ = set_up("rescue")
 configuration = settings.load()
+_NEVER_RAN = "EventAgeExceeded"  # without retries, which worker and scheduler have none of
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -18,6 +19,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     lost, request = event["requestPayload"], event["requestContext"]
     logger.warning("invocation lost", extra={"function": request["functionArn"], "condition": request.get("condition")})
     connection = session.connection()
+    if "token" in lost and request.get("condition") == _NEVER_RAN:
+        withdraw_worker(connection, configuration, UUID(lost["token"]))
+        return {"jobs": 0}
     if "token" in lost:
         return {"jobs": len(rescue_worker(connection, configuration, UUID(lost["token"])).done)}
     return {"invoked": rescue_leader(connection, configuration, UUID(request["requestId"]))}

@@ -57,6 +57,14 @@ def test_a_record_that_comes_twice_does_the_same_as_one(connection: Connection) 
     assert len(row(connection, job_id)["errors"]) == 1
 
 
+def test_the_record_of_an_event_that_never_ran_leaves_alone_what_its_twin_runs(connection: Connection) -> None:
+    event = load("rescue-worker")
+    event["requestContext"]["condition"] = "EventAgeExceeded"
+    job_id = _running_under(connection, event["requestPayload"]["token"])
+    assert rescue.handler(event, context("rescue")) == {"jobs": 0}
+    assert row(connection, job_id)["status"] == "running"
+
+
 def test_a_lost_leader_is_replaced(connection: Connection, invocations: Invocations) -> None:
     event = load("rescue-scheduler")
     lease.take_lead(connection, UUID(event["requestContext"]["requestId"]), 5)

@@ -17,7 +17,7 @@ from dilamme.store.connection import Connection
 from dilamme.store.slots import count_slots
 from dilamme.usecases import wake
 from dilamme.usecases.drain import WorkerEvent
-from dilamme.usecases.rescue import rescue_worker
+from dilamme.usecases.rescue import rescue_worker, withdraw_worker
 from dilamme.usecases.settle import Settlement, settle_here
 from tests.integration.entrance import Enter
 from tests.integration.invocations import Invocations
@@ -171,3 +171,31 @@ def test_a_report_of_one_of_two_deliveries_lets_the_result_of_one_run_count(
     stored = row(connection, job_id)
     assert (stored["status"], stored["attempt"], stored["result"]) == ("completed", 2, 2)
     assert row(connection, child)["unmet_dependencies"] == 1
+
+
+def test_an_event_that_grew_too_old_gives_its_slot_back(
+    connection: Connection, enter: Enter, settings: Settings, invocations: Invocations
+) -> None:
+    put(connection)
+    event = _invite(connection, settings, invocations)
+    withdraw_worker(enter("rescue"), settings, event.token)
+    assert count_slots(connection, settings.worker_slots).invited == 0
+    assert len(list(invocations)) == 1, "a scheduler is called, who calls another worker"
+
+
+def test_an_event_that_was_delivered_twice_and_grew_too_old_once_leaves_the_living_worker_alone(
+    connection: Connection, enter: Enter, settings: Settings, workshop: Workshop
+) -> None:
+    """Else its job would run a second time beside it."""
+    job_id = put(connection, type="test.reported")
+    event = workshop.invite()
+
+    @workshop.registry.job("test.reported")
+    def reported(payload: Any, context: Any) -> None:
+        withdraw_worker(enter("rescue"), settings, event.token)
+        assert row(connection, job_id)["status"] == "running"
+        assert count_slots(connection, settings.worker_slots).started == 1
+
+    assert workshop.work(event).settled == 1
+    assert row(connection, job_id)["status"] == "completed"
+    assert row(connection, job_id)["attempt"] == 1

@@ -39,6 +39,15 @@ def _free_worker(connection: Connection, settings: Settings, worker: UUID) -> Se
     return settle(connection, _lost(held)) if held else Settlement()
 
 
+def withdraw_worker(connection: Connection, settings: Settings, worker: UUID) -> None:
+    """The event for the worker of this token grew too old in the queue: frees its slot, unless a worker has come.
+
+    One that has was called by another delivery of the same event, and is alive: what it holds is not touched.
+    """
+    slots.take_back(connection, [worker])
+    wake.wake(connection, settings, due=False, later=True)
+
+
 def rescue_leader(connection: Connection, settings: Settings, owner: UUID) -> bool:
     """Brings the next scheduler if this one led, or if nobody does."""
     if lease.depose(connection, owner, settings.invitation_seconds):
