@@ -66,13 +66,6 @@ bench-%: .venv-bench/ready ## runs one: make bench-drain ARGS='--jobs 2000 --rou
 bench-drain_deep: .venv-bench/ready
 	@PYTHONPATH=.:shared exec .venv-bench/bin/python -m benchmarks.drain --deep 500000 $(ARGS)
 
-.venv-bench/ready: requirements-bench.lock
-	$(if $(PROBLEM),$(error $(PROBLEM)))
-	@echo 'Setting up .venv-bench, once …'
-	@$(PYTHON) -m venv --clear .venv-bench
-	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
-	@touch $@
-
 # What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
 docs: $(READY) ## writes anew what the documents say of settings, routes and prices
 	@PYTHONPATH=.:shared $(BIN)/python -m local.settings_table
@@ -129,10 +122,10 @@ PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not he
 	@! grep -q '^[^#]' $< || $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# The SAM CLI has an environment of its own: it pins versions that the functions do not run with.
-.venv-sam/ready: requirements-sam.lock
+# Environments of their own: the SAM CLI's (it pins versions that the functions do not run with), the benchmarks' rivals.
+.venv-%/ready: requirements-%.lock
 	$(if $(PROBLEM),$(error $(PROBLEM)))
-	@echo 'Setting up .venv-sam, once …'
-	@$(PYTHON) -m venv --clear .venv-sam
-	@.venv-sam/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-sam.lock
+	@echo 'Setting up .venv-$*, once …'
+	@$(PYTHON) -m venv --clear .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@

@@ -81,7 +81,7 @@ class Postgres:
         self._lock()
         self._initialise()
         for last_try in (False, False, True):  # a port that was free a moment ago may be taken by now
-            port = self.port or _free_port()
+            port = self.port or free_port()
             if self._run(port, loud=last_try):
                 self.port = port
                 return
@@ -243,7 +243,7 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

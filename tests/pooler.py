@@ -17,7 +17,7 @@ import pytest
 
 import local.postgres
 from dilamme.store.connection import ROLE_PREFIX
-from local.postgres import HBA, NOT_DURABLE, SUPERUSER, Postgres
+from local.postgres import HBA, NOT_DURABLE, SUPERUSER, Postgres, free_port
 from local.postgres_commands import as_server_user, give_to_server
 
 MAJOR = 15
@@ -119,7 +119,7 @@ class Pooled:
 
     def start(self) -> None:
         self._server.start()
-        self.port = _free_port()
+        self.port = free_port()
         users, configuration = self._folder / "users.txt", self._folder / "pgbouncer.ini"
         passwords = {SUPERUSER: urlsplit(self.direct()).password or "", **dict.fromkeys(ROLES, "")}
         users.write_text("".join(f'"{user}" "{password}"\n' for user, password in passwords.items()))
@@ -142,13 +142,6 @@ class Pooled:
 
 def _program() -> Path | None:
     return next(filter(Path.exists, PROGRAMS), None)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_for(port: int) -> None:

@@ -19,9 +19,10 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     lost, request = event["requestPayload"], event["requestContext"]
     logger.warning("invocation lost", extra={"function": request["functionArn"], "condition": request.get("condition")})
     connection = session.connection()
-    if "token" in lost and request.get("condition") == _NEVER_RAN:
-        withdraw_worker(connection, configuration, UUID(lost["token"]))
-        return {"jobs": 0}
     if "token" in lost:
-        return {"jobs": len(rescue_worker(connection, configuration, UUID(lost["token"])).done)}
+        worker = UUID(lost["token"])
+        if request.get("condition") == _NEVER_RAN:
+            withdraw_worker(connection, configuration, worker)
+            return {"jobs": 0}
+        return {"jobs": len(rescue_worker(connection, configuration, worker).done)}
     return {"invoked": rescue_leader(connection, configuration, UUID(request["requestId"]))}

@@ -11,7 +11,7 @@ from botocore.config import Config
 
 from local.faults import Kind
 from tests.e2e.system import System, eventually, kill, moment
-from tests.local.bench import alive
+from tests.processes import alive
 
 SETTINGS = {
     "worker_timeout_seconds": 10,

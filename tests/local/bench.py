@@ -86,14 +86,3 @@ def wait_until(condition: Callable[[], Any], seconds: float = 30) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.01)
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text() if Path("/proc/self").exists() else ") R"
-        threads = len(list(Path(f"/proc/{pid}/task").iterdir())) if Path("/proc/self").exists() else 1
-    except (ProcessLookupError, FileNotFoundError):  # it may end between the two
-        return False
-    # A zombie whose other threads are still ending has its pipes open, and cannot be waited for.
-    return state.split(")")[1].split()[0] != "Z" or threads > 1

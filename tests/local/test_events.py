@@ -12,7 +12,8 @@ from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutE
 
 from local import events
 from local.faults import Kind
-from tests.local.bench import Bench, alive, puppet, wait_until
+from tests.local.bench import Bench, puppet, wait_until
+from tests.processes import alive
 
 
 def test_an_event_is_accepted_before_it_has_run(bench: Bench) -> None:

@@ -10,7 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from local.functions import Function
-from tests.local.bench import Bench, alive, puppet, wait_until
+from tests.local.bench import Bench, puppet, wait_until
+from tests.processes import alive
 
 
 def test_a_result_comes_back_as_json(bench: Bench) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from local.errors import StackError
 from local.postgres import NOT_DURABLE, Postgres
-from tests.local.bench import alive, wait_until
+from tests.local.bench import wait_until
+from tests.processes import alive
 
 CHECKOUT = Path(__file__).parents[2]
 

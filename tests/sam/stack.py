@@ -26,7 +26,7 @@ from moto.server import ThreadedMotoServer
 
 from local.aws import CREDENTIALS
 from local.options import as_role
-from local.postgres import NOT_DURABLE, Postgres, _free_port
+from local.postgres import NOT_DURABLE, Postgres, free_port
 
 CHECKOUT = Path(__file__).parent.parent.parent
 SAM = CHECKOUT / ".venv-sam" / "bin" / "sam"
@@ -103,7 +103,7 @@ class SamStack:
         self._stopping.callback(self._remove_containers)
         self._start_database()
         self._start_queue()
-        self.lambda_port, self.api_port = _free_port(), _free_port()
+        self.lambda_port, self.api_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.api_port}"
         self.env_file = self.folder / "env.json"
         self.env_file.write_text(json.dumps(self._env(), indent=2))

@@ -5,6 +5,7 @@ import threading
 import time
 from pathlib import Path
 
+from tests.processes import alive
 from tests.soak.journals import Journal
 from tests.soak.threads import LoudThread
 
@@ -44,20 +45,10 @@ class Witness:
             if process in self._ended:
                 continue
             asked_at = time.monotonic()
-            if lives(int(process.partition("-")[0])):
+            if alive(int(process.partition("-")[0])):
                 self._alive_at[process] = asked_at
             else:
                 self._ended.add(process)
                 # One that came and went between two looks is known by its journal only: it was alive when that began.
                 seen_at = self._alive_at.get(process, 0.0)
                 self._journal.write(process=process, aliveAt=seen_at, deadAt=time.monotonic())
-
-
-def lives(pid: int) -> bool:
-    """Does the process exist, and is it more than a line in the table of processes?"""
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text() if Path("/proc/self").exists() else ") R"
-    except (ProcessLookupError, FileNotFoundError):  # it may end between the two
-        return False
-    return state.rpartition(")")[2].split()[0] not in ("Z", "X")

@@ -15,6 +15,7 @@ from dilamme.domain.errors import DatabaseUnavailable, DilammeError
 
 REASON_BYTES_MAX = 2_000  # the whole answer may have 4,096
 ANSWER_TRIES = 3
+ANSWER_PAUSE_SECONDS = 1
 # In a network of a minute's age a name may not resolve yet or lead outside; a failure here costs a quarter of an hour.
 WORK_TRIES = 8
 WORK_PAUSE_SECONDS = 15
@@ -39,7 +40,7 @@ def handle(event: Mapping[str, Any], work: Callable[[], object], outputs: Mappin
     if _rolls_back(event, identity):
         return answer(event, identity, outputs=outputs)
     try:
-        _patiently(work)
+        _repeated(work, DatabaseUnavailable, WORK_TRIES, WORK_PAUSE_SECONDS)
     except DilammeError as error:
         logger.error("deployment step failed", extra={"error": str(error)})
         return answer(event, event.get("PhysicalResourceId", "never-created"), failure=str(error))
@@ -50,15 +51,16 @@ def handle(event: Mapping[str, Any], work: Callable[[], object], outputs: Mappin
     return answer(event, identity, outputs=outputs)
 
 
-def _patiently(work: Callable[[], object]) -> None:
-    for tries_left in reversed(range(WORK_TRIES)):
+def _repeated(work: Callable[[], object], passing: type[Exception], tries: int, pause_seconds: float) -> None:
+    """Does ``work``, again after a pause while what it raises is ``passing``; the last error if that does not pass."""
+    for tries_left in reversed(range(tries)):
         try:
             work()
-        except DatabaseUnavailable as error:
+        except passing as error:
             if not tries_left:
                 raise
             logger.warning("not yet", extra={"error": str(error), "tries_left": tries_left})
-            time.sleep(WORK_PAUSE_SECONDS)
+            time.sleep(pause_seconds)
         else:
             return
 
@@ -100,12 +102,8 @@ def answer(
 def _put(url: str, body: bytes) -> None:
     # The address is signed for an empty content type; urllib would add one of its own.
     request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310
-    for tries_left in reversed(range(ANSWER_TRIES)):
-        try:
-            urllib.request.urlopen(request, timeout=10).close()  # noqa: S310  CloudFormation's own address
-        except OSError:
-            if not tries_left:
-                raise
-            time.sleep(1)
-        else:
-            return
+
+    def send() -> None:
+        urllib.request.urlopen(request, timeout=10).close()  # noqa: S310  CloudFormation's own address
+
+    _repeated(send, OSError, ANSWER_TRIES, ANSWER_PAUSE_SECONDS)

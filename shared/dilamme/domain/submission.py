@@ -168,8 +168,7 @@ class Request(BaseModel):
     )
 
     def __repr__(self) -> str:
-        # Powertools spells out each request for its debug log, shown or not: a fifth of the work on a batch. And payloads
-        # may hold secrets.
+        # Powertools spells out each request for its debug log, shown or not. And payloads may hold secrets.
         return f"<{type(self).__name__}>"
 
     __str__ = __repr__

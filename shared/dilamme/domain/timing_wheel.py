@@ -63,7 +63,7 @@ class TimingWheel(Generic[T]):
             slot = self._later
         slot.dues.append(due_us)
         slot.items.append(item)
-        if due_us < slot.least:  # noqa: PLR1730 - calling min() would take a third of an insertion
+        if due_us < slot.least:  # noqa: PLR1730 - a call of min() for each insertion
             slot.least = due_us
 
     def advance(self, now_us: int) -> list[T]:

@@ -5,7 +5,7 @@
 -- parent FOR SHARE for long) ends the statement after the use case's lock_timeout, and the use case tries in halves.
 
 -- fragment: mine
--- Of an array that it sees the planner weighs each element; behind a sub-select it does not, and plans in a tenth of the time.
+-- Of an array that it sees the planner weighs each element; behind a sub-select it does not.
 WHERE job.id = ANY(ARRAY(SELECT unnest(%(ids)s::uuid[]))) AND job.status = 'running'
   AND job.attempt = %(attempt)s AND job.token = %(token)s
 
