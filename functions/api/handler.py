@@ -41,7 +41,7 @@ from dilamme.store.connection import Connection
 from dilamme.store.faults import meaning
 from dilamme.store.reads import Filter
 from dilamme.usecases import cancel, migrate, read, replay, session, wake
-from dilamme.usecases.submit import Receipt, submit
+from dilamme.usecases.submit import submit
 
 # Escaped, a payload takes three times its size; the rest is a thousand dependencies, and room for white space.
 BODY_BYTES_MAX = {
@@ -90,8 +90,10 @@ class DeadLetters(Request):
 def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView]:
     connection = session.connection()
     receipt = submit(connection, [job], idempotency_key, single=True)
-    view = read.find_job(connection, configuration, receipt.ids[0])
-    return _stored(connection, receipt, view, {"Location": f"{app.current_event.raw_path}/{view.id}"})
+    _wake(connection, due=receipt.due, later=receipt.later)
+    view = read.describe_one(connection, configuration, receipt)
+    location = {"Location": f"{app.current_event.raw_path}/{view.id}"} if receipt.created else {}
+    return Response(201 if receipt.created else 200, JSON, view, headers=location)
 
 
 @app.post(
@@ -102,15 +104,8 @@ def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView
 def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchView]:
     connection = session.connection()
     receipt = submit(connection, batch.jobs, idempotency_key)
-    view = BatchView(jobs=read.describe_batch(connection, receipt))
-    return _stored(connection, receipt, view, {})
-
-
-def _stored(connection: Connection, receipt: Receipt, view: Any, headers: dict[str, Any]) -> Response[Any]:
-    if not receipt.created:
-        return Response(200, JSON, view)
     _wake(connection, due=receipt.due, later=receipt.later)
-    return Response(201, JSON, view, headers=headers)
+    return Response(201 if receipt.created else 200, JSON, read.describe_batch(connection, receipt))
 
 
 @app.get(

@@ -93,6 +93,33 @@ def test_a_payload_may_have_256_kib_however_it_is_spelt() -> None:
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "known.type"},
+        {"type": "demo.echo", "maxAttempts": 7, "priority": 1, "payload": [1e300, None]},
+        {"type": "demo.echo", "scheduledAt": "2999-01-31T09:30:00.000001+02:00", "intervalSeconds": 60},
+        {"type": "demo.echo", "dependencyIds": ["last", "first", "last"]},
+        {"type": "demo.echo", "dependencyIds": ["dead", "first"], "onDependencyFailure": "cancel"},
+    ],
+)
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.usefixtures("clock")  # which stands: a waiting job does not age meanwhile
+def test_the_answer_to_a_post_is_what_a_get_shows(
+    fields: dict[str, Any], key: str | None, connection: Connection
+) -> None:
+    """Though nothing was read back."""
+    states.know_type(connection, "known.type", max_attempts=5)
+    parents = {name: submit()["id"] for name in ("first", "last", "dead")}
+    states.finish(connection, parents["dead"], "dead")
+    names = fields.get("dependencyIds", [])
+    body = {**fields, "dependencyIds": [parents[name] for name in names]}
+    answer = post("/jobs", body, key=key)
+    assert answer.status == 201
+    assert answer.json == get(f"/jobs/{answer.json['id']}").json
+    assert answer.json["dependencyIds"] == sorted({parents[name] for name in names})
+
+
+@pytest.mark.parametrize(
     ("given", "kept"),
     [
         ("2035-01-01T12:00:00+02:00", "2035-01-01T10:00:00Z"),
@@ -215,6 +242,11 @@ def test_jobs_of_a_batch_that_wait_for_each_other_are_refused_with_the_path(conn
 
 def test_a_job_that_is_due_wakes_one_worker(invocations: Invocations) -> None:
     submit()
+    assert [function for function, _ in invocations] == ["worker"]
+
+
+def test_a_batch_wakes_one_worker_for_all_of_its_jobs(invocations: Invocations) -> None:
+    assert post("/jobs/batch", {"jobs": [{"type": "demo.echo"}, {"type": "demo.echo"}]}).status == 201
     assert [function for function, _ in invocations] == ["worker"]
 
 

@@ -55,6 +55,36 @@ def test_connections_terminated_between_two_invocations_cost_one_reconnect_and_n
     assert tally(connection) == {"pending": 4}
 
 
+def _last_statement(connection: Connection, process: list[Connection]) -> str:
+    pid = process[-1].info.backend_pid
+    found = connection.execute("SELECT query FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone()
+    assert found is not None
+    return str(found[0])
+
+
+def test_a_connection_that_was_used_a_moment_ago_is_not_asked_whether_it_answers(
+    connection: Connection, process: list[Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(session.connection())
+    session.connection()
+    assert "INSERT INTO dilamme.jobs" in _last_statement(connection, process)
+    monkeypatch.setattr(session, "FRESH_SECONDS", 0)
+    session.connection()
+    assert _last_statement(connection, process) == "SELECT 1"
+    assert len(process) == 1
+
+
+def test_a_connection_that_was_cut_off_after_a_while_is_replaced(
+    connection: Connection, process: list[Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "FRESH_SECONDS", 0)
+    put(session.connection())
+    cut_connections(connection)
+    put(session.connection())
+    assert len(process) == 2
+    assert tally(connection) == {"pending": 2}
+
+
 def test_a_transaction_left_open_by_an_invocation_is_not_bequeathed_to_the_next(
     connection: Connection, process: list[Connection]
 ) -> None:

@@ -13,6 +13,7 @@ SET = "UPDATE dilamme.jobs SET "
     "change",
     [
         "type = 'A'",
+        "type = repeat('a', 101)",
         "status = 'lost'",
         "priority = 0",
         "priority = 4",

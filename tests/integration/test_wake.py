@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -183,3 +184,15 @@ def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
     assert cuts == [1, 1]
     assert sorted(payload for payload, _ in workshop.ran) == list(range(8))
     assert tally(connection) == {"completed": 8}
+
+
+def test_what_happens_to_a_slot_does_not_wait_for_the_disk_and_all_else_does(
+    connection: Connection, settings: Settings
+) -> None:
+    """In its statement, which is its own transaction, and nowhere after it (invariant 12)."""
+    slots.provide(connection, 1)
+    invitation, _ = slots.invite_or_look(connection, uuid4(), settings.worker_slots, 60)
+    assert invitation is not None
+    assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    assert slots.start(connection, invitation.slot, invitation.token, 60)
+    assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)

@@ -63,12 +63,12 @@ class Gate:
 def working(execute: Execute, concurrency: int = 2) -> Iterator[Crew]:
     """A crew at work, whose runners have gone home in the end."""
     crew = Crew(concurrency, execute)
-    threads = [threading.Thread(target=crew.work, daemon=True) for _ in range(concurrency)]
-    for thread in threads:
+    inline = [threading.Thread(target=crew.work, daemon=True)] if concurrency == 1 else []
+    for thread in inline:
         thread.start()
     yield crew
     crew.close()
-    for thread in threads:
+    for thread in (*inline, *crew.runners):
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
 
@@ -112,6 +112,24 @@ def test_as_many_jobs_run_at_once_as_there_are_runners_and_no_more() -> None:
         gate.let_go(2, 3)
         collect(crew, 3)
         assert (crew.waiting, crew.in_hand) == (0, 0)
+
+
+def test_a_runner_comes_for_a_ticket_that_none_waits_for_and_no_other() -> None:
+    gate = Gate()
+    with working(gate, concurrency=3) as crew:
+        assert crew.runners == []
+        for number in (1, 2):
+            crew.add([ticket(number)])
+            gate.let_go(number)
+            assert gate.start() == number
+            collect(crew, 1)
+            while not crew._runners_waiting:
+                threading.Event().wait(0.001)
+        assert len(crew.runners) == 1
+        crew.add([ticket(number) for number in (3, 4, 5, 6)])
+        assert {gate.start() for _ in range(3)} == {3, 4, 5}
+        assert len(crew.runners) == 3
+        gate.let_go(3, 4, 5, 6)
 
 
 def test_what_is_done_is_in_hand_until_it_is_collected() -> None:

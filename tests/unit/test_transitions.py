@@ -115,7 +115,7 @@ def test_a_claim_is_ended_only_under_its_attempt_and_its_token(verb: str) -> Non
 
 def test_a_job_is_stored_as_pending_or_as_cancelled_and_as_nothing_else() -> None:
     stored = dict(inserted_statuses(blocks()))
-    assert stored == {"insert_next": "'pending'", "insert": "s.status"}
+    assert stored == {"insert_next": "'pending'", "insert": "s.status", "insert_one": "s.status"}
     assert statuses_given_to_insert() == _NOW_STORED
 
 
@@ -201,7 +201,7 @@ def inserted_statuses(text_by_block: Mapping[str, str]) -> Iterator[tuple[str, s
     for statement in on_jobs(text_by_block):
         if statement.verb == "INSERT INTO":
             text = text_by_block[statement.block]
-            columns = re.search(rf"INSERT INTO {re.escape(JOBS)} \(([^)]*)\)", text)
+            columns = re.search(rf"INSERT INTO {re.escape(JOBS)}(?: AS \w+)? \(([^)]*)\)", text)
             assert columns, f"{statement.block} does not name its columns"
             names = [name.strip() for name in columns[1].split(",")]
             yield statement.block, statement.clauses["SELECT"].split(",")[names.index("status")].strip()

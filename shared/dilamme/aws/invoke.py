@@ -41,6 +41,8 @@ def invoke(function: str, event: Mapping[str, Any]) -> None:
         InvokeFailed: throttled, refused, or no answer in time. The event may have been taken all the same.
     """
     try:
-        _client().invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(event).encode())
+        answer = _client().invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(event).encode())
+        # Empty, but unread it keeps its connection from the next call, which then has a TLS handshake more to make.
+        answer["Payload"].read()
     except (BotoCoreError, ClientError) as error:
         raise InvokeFailed(f"{function} could not be invoked: {error}") from error

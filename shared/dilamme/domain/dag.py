@@ -35,6 +35,8 @@ def resolve_refs(batch: Sequence[Submission]) -> list[list[int]]:
 
 def _places_of(place: int, job: Submission, places: Mapping[str, int], faults: list[Fault]) -> list[int]:
     refs = job.dependency_refs if isinstance(job, BatchSubmission) else []
+    if not refs:
+        return []
     for index, ref in enumerate(refs):
         if ref not in places:
             faults.append(Fault(f"/jobs/{place}/dependencyRefs/{index}", f"no job of the batch has the ref '{ref}'"))

@@ -54,7 +54,7 @@ def json_text(value: Any) -> str:
     """
     try:
         text = _canonical(value)
-        text.encode()
+        _bytes_of(text)
     except UnicodeEncodeError:
         raise ValueError("holds half a surrogate pair, which is not Unicode text: send whole characters") from None
     except (RecursionError, TypeError, ValueError) as error:
@@ -65,6 +65,11 @@ def json_text(value: Any) -> str:
     if text.count("[") + text.count("{") > JSON_DEPTH_MAX and _depth_exceeds(value, JSON_DEPTH_MAX):
         raise ValueError(f"is nested more than {JSON_DEPTH_MAX} levels deep: flatten it")
     return text
+
+
+def _bytes_of(text: str) -> int:
+    """How many bytes it has in UTF-8; `UnicodeEncodeError` if it is not Unicode text."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _why_not_json(error: Exception) -> str:
@@ -114,7 +119,7 @@ def _payload(value: Any) -> str:
         text = json_text(value)
     except ValueError as error:
         raise PydanticCustomError("json", "{why}", {"why": str(error)}) from None
-    size = len(text.encode())
+    size = _bytes_of(text)
     if size > PAYLOAD_BYTES_MAX:
         raise PydanticCustomError(
             _TOO_LARGE,
@@ -177,7 +182,7 @@ class Request(BaseModel):
     @classmethod
     def _has_few_fields(cls, value: Any) -> Any:
         # A fault is reported for each unknown field, and a batch has room for half a million of them.
-        if isinstance(value, Mapping) and len(value) > FIELDS_MAX:
+        if isinstance(value, dict) and len(value) > FIELDS_MAX:
             raise PydanticCustomError("too_many_fields", "has more than {most} fields", {"most": FIELDS_MAX})
         return value
 

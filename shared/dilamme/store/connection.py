@@ -5,6 +5,7 @@ transaction pooler may stand in between.
 """
 
 import functools
+import select
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -79,6 +80,15 @@ def one_statement(connection: Connection) -> Iterator[None]:
 
 def _role_carries_limits(connection: Connection) -> bool:
     return connection.info.user.startswith(ROLE_PREFIX)
+
+
+def is_idle_and_quiet(connection: Connection) -> bool:
+    """In no transaction, and nothing has come in unasked, as it does when the server hangs up."""
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
 
 
 def limit_lock_wait(connection: Connection, seconds: float) -> None:

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from dilamme.domain.job import Status
 from dilamme.store.arrays import number_array, text_array, time_array, uuid_array, word_array
-from dilamme.store.connection import Connection, fetch, fetch_tuples, run
+from dilamme.store.connection import Connection, Row, fetch, fetch_tuples, run
 
 
 class NewJob(NamedTuple):
@@ -65,10 +65,23 @@ def insert_series(connection: Connection, ids: Sequence[UUID], interval_seconds:
 
 def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str | None) -> list[tuple[bool, bool]]:
     """Stores the jobs; (free, due) each: does it wait for nothing but its time, and has that come?"""
+    return cast("list[tuple[bool, bool]]", fetch_tuples(connection, "insert", _columns(jobs, idempotency_key)))
+
+
+def insert_one(connection: Connection, job: NewJob, idempotency_key: str | None) -> Row:
+    """Stores the job; its row as `dilamme.store.reads.find_job` gives it, but for what comes from elsewhere.
+
+    That is its interval, its dependencies, and the setting for ``max_attempts``: None where neither it nor its type
+    gives any.
+    """
+    return fetch(connection, "insert_one", _columns([job], idempotency_key))[0]
+
+
+def _columns(jobs: Sequence[NewJob], idempotency_key: str | None) -> dict[str, str | None]:
     ids, types, statuses, priorities, max_attempts, unmet, policies, scheduled_at, series_ids, payloads, messages = zip(
         *jobs, strict=True
     )
-    parameters = {
+    return {
         "ids": uuid_array(ids),
         "types": word_array(types),
         "statuses": word_array(statuses),
@@ -82,7 +95,6 @@ def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str 
         "messages": text_array(messages),
         "idempotency_key": idempotency_key,
     }
-    return cast("list[tuple[bool, bool]]", fetch_tuples(connection, "insert", parameters))
 
 
 def insert_edges(connection: Connection, edges: Sequence[tuple[UUID, UUID]]) -> None:

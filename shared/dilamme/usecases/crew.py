@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,9 +36,10 @@ Execute = Callable[[Ticket, Callable[[Any], Any]], Outcome]
 
 
 class Crew:
-    """``concurrency`` runners, each taking one ticket at a time, in order.
+    """Up to ``concurrency`` runners, each taking one ticket at a time, in order.
 
-    With a concurrency of 1 there is no thread: `work` is called by the one whose thread is to run the handlers.
+    They are threads, started as tickets come. With a concurrency of 1 there is none: `work` is called by the one whose
+    thread is to run the handlers.
 
     The line and the list of what is done are deques, whose ends CPython takes and adds to atomically: a lock for each
     job cost a worker of short jobs a third of its time. Locks are taken only to wait, and to wake who waits. What is in
@@ -54,6 +55,7 @@ class Crew:
         self._running: set[Ticket] = set()
         self._in_hand: set[Ticket] = set()
         self._abandoned: list[Ticket] = []
+        self.runners: list[threading.Thread] = []
         self._open = True
         lock = threading.Lock()
         self._happened = threading.Condition(lock)
@@ -68,6 +70,20 @@ class Crew:
         """Puts tickets at the end of the line."""
         self._in_hand.update(tickets)
         self._line_up(tickets)
+        if self.concurrency > 1:
+            self._hire()
+
+    def _hire(self) -> None:
+        missing = min(len(self._todo) - self._runners_waiting, self.concurrency - len(self.runners))
+        for _ in range(missing):
+            runner = threading.Thread(target=self.work, daemon=True)
+            self.runners.append(runner)
+            runner.start()
+
+    def join(self) -> None:
+        """Waits until the runners have gone, after `close`."""
+        for runner in self.runners:
+            runner.join()
 
     def _line_up(self, tickets: list[Ticket]) -> None:
         self._todo.extend(tickets)
@@ -158,8 +174,11 @@ class Crew:
     # ===== the runners' side =====
 
     def work(self) -> None:
-        """Runs tickets until the crew is closed; an event loop of this thread's own serves async handlers."""
-        with asyncio.Runner() as loop:
+        """Runs tickets until the crew is closed; an event loop of this thread's own serves async handlers.
+
+        It is made for the first of them: made here, it kept the interpreter from the controller's first claim.
+        """
+        with closing(asyncio.Runner()) as loop:
             resolve = partial(_resolve, loop)
             while (ticket := self._next()) is not None:
                 self._running.add(ticket)

@@ -102,12 +102,8 @@ def _with_crew(controller: "_Controller", event: WorkerEvent) -> None:
     if controller.crew.concurrency == 1:
         _inline(controller, event)
         return
-    threads = [threading.Thread(target=controller.crew.work, daemon=True) for _ in range(controller.crew.concurrency)]
-    for thread in threads:
-        thread.start()
     controller.run(event)
-    for thread in threads:
-        thread.join()
+    controller.crew.join()
 
 
 def _inline(controller: "_Controller", event: WorkerEvent) -> None:

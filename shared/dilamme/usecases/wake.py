@@ -18,15 +18,25 @@ def wake(connection: Connection, settings: Settings, *, due: bool, later: bool) 
 
     And a scheduler too when no worker could be called: the tick tries again.
     """
-    called = due and wake_worker(connection, settings)
-    if later or (due and not called):
+    called, nobody_leads = False, True
+    if due:
+        called, nobody_leads = _invite_or_look(connection, settings)
+    if nobody_leads and (later or (due and not called)):
         wake_leader(connection, settings)
+
+
+def _invite_or_look(connection: Connection, settings: Settings) -> tuple[bool, bool]:
+    """Was a worker called; and is there no leader? One look for both: with all slots taken and a leader alive, the rule under load, there is no other."""
+    invitation, nobody_leads = slots.invite_or_look(
+        connection, uuid4(), settings.worker_slots, settings.invitation_seconds
+    )
+    return invitation is not None and call_worker(connection, settings, invitation), nobody_leads
 
 
 def wake_worker(connection: Connection, settings: Settings) -> bool:
     """Invites one worker if a slot is free; the workers of the others drain until nothing is left."""
-    invitations = slots.invite(connection, [uuid4()], settings.worker_slots, settings.invitation_seconds)
-    return any(call_worker(connection, settings, invitation) for invitation in invitations)
+    called, _ = _invite_or_look(connection, settings)
+    return called
 
 
 def call_worker(connection: Connection, settings: Settings, invitation: Invitation) -> bool:
@@ -53,10 +63,7 @@ def worker_event(
 
 
 def wake_leader(connection: Connection, settings: Settings) -> bool:
-    """Invokes a scheduler if none leads, there is something for it before the next trigger, and nobody else has done so.
-
-    With a leader alive, which is the rule under load, this costs one look at one row.
-    """
+    """Invokes a scheduler if none leads, there is something for it before the next trigger, and nobody else has done so."""
     if not lease.nobody_leads(connection) or not lease.upcoming(connection, settings.watch_seconds):
         return False
     if not lease.invite_leader(connection, settings.invitation_seconds):

@@ -8,7 +8,8 @@ CREATE FUNCTION dilamme.clock() RETURNS timestamptz
     LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT statement_timestamp()';
 
 -- A domain, not a CHECK of the table's: that would run its regular expression at every change of a job's state.
-CREATE DOMAIN dilamme.job_type AS text CHECK (VALUE ~ '^[a-z][a-z0-9_.-]{0,99}$');
+-- The length apart: as {0,99} in the pattern it costs ten times as much, of every job that is stored.
+CREATE DOMAIN dilamme.job_type AS text CHECK (VALUE ~ '^[a-z][a-z0-9_.-]*$' AND length(VALUE) <= 100);
 
 CREATE TABLE dilamme.series (
     id               uuid PRIMARY KEY,

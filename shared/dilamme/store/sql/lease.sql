@@ -22,8 +22,11 @@ SET expires_at = dilamme.clock(), owner = NULL, invited_until = dilamme.clock() 
 WHERE owner = %(owner)s AND expires_at > dilamme.clock() - interval '1 minute'
 RETURNING epoch
 
--- name: nobody_leads
+-- fragment: whether_nobody_leads
 SELECT expires_at <= dilamme.clock() AND invited_until <= dilamme.clock() AS nobody_leads FROM dilamme.scheduler_lease
+
+-- name: nobody_leads
+-- include: whether_nobody_leads
 
 -- name: upcoming
 -- Is there anything for a leader to do within `ahead`? What runs needs none, since who settles it wakes one, unless its

@@ -1,10 +1,17 @@
 -- What can be asked. No statement reads more rows than its limits say, whatever the tables hold.
 
--- fragment: outline
+-- fragment: own
 job.id, job.type, job.priority, job.status, job.scheduled_at, job.ready_at, job.created_at, job.started_at, job.finished_at,
-job.attempt, coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts, job.series_id,
-series.interval_seconds, job.on_dependency_failure, job.unmet_dependencies, job.errors -> -1 AS last_error,
+job.attempt, job.series_id, job.on_dependency_failure, job.unmet_dependencies, job.errors -> -1 AS last_error,
 dilamme.clock() AS now
+
+-- fragment: own_at_length
+-- Payload and result as text, to be read by `loads_kept`.
+job.payload::text AS payload, job.result::text AS result, job.errors
+
+-- fragment: outline
+-- include: own
+    , coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts, series.interval_seconds
 
 -- fragment: with_its_type_and_series
 LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
@@ -17,11 +24,11 @@ AND (%(priority)s::smallint IS NULL OR job.priority = %(priority)s)
 AND (%(series_id)s::uuid IS NULL OR job.series_id = %(series_id)s)
 
 -- name: find_job
--- Payload and result as text, to be read by `loads_kept`.
 SELECT
 -- include: outline
-    , job.payload::text AS payload, job.result::text AS result, job.errors,
-    ARRAY(SELECT parent_id FROM dilamme.job_dependencies WHERE child_id = job.id ORDER BY parent_id) AS dependency_ids
+    ,
+-- include: own_at_length
+    , ARRAY(SELECT parent_id FROM dilamme.job_dependencies WHERE child_id = job.id ORDER BY parent_id) AS dependency_ids
 FROM dilamme.jobs AS job
 -- include: with_its_type_and_series
 WHERE job.id = %(id)s

@@ -6,7 +6,7 @@ INSERT INTO dilamme.worker_slots (slot) SELECT generate_series(1, %(slots)s::int
 -- name: withdraw
 DELETE FROM dilamme.worker_slots WHERE slot > %(slots)s AND state = 'free'
 
--- name: invite
+-- fragment: invitation
 -- One slot a token, as far as slots are free. A rival's choice is passed over, not waited for.
 WITH free AS MATERIALIZED (
     SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
@@ -21,11 +21,33 @@ FROM dealt
 WHERE worker_slot.slot = dealt.slot AND worker_slot.state = 'free'
 RETURNING worker_slot.slot, worker_slot.token
 
+-- fragment: unflushed
+-- In a statement that is a transaction of its own: its commit does not wait for the disk. A server that crashes may
+-- forget what it did to a slot, and with that the connection of whoever did it; whatever commits later and waits, as
+-- each claim does, makes it last. An invitation forgotten: the worker comes, finds the slot free, and leaves.
+set_config('synchronous_commit', 'off', true)
+
+-- name: invite
+-- include: invitation
+
+-- name: invite_or_look
+-- Who has just stored a job asks both at once: is there a slot for a worker, and does anybody lead?
+WITH invited AS (
+-- include: invitation
+)
+SELECT invited.slot, invited.token, leader.nobody_leads,
+-- include: unflushed
+FROM (
+-- include: whether_nobody_leads
+) AS leader
+LEFT JOIN invited ON true
+
 -- name: start
 -- Zero rows: the event came twice, or too late. The worker leaves and claims nothing.
 UPDATE dilamme.worker_slots SET state = 'started', held_until = dilamme.clock() + %(hold)s::interval
 WHERE slot = %(slot)s AND token = %(token)s AND state = 'invited'
-RETURNING slot
+RETURNING slot,
+-- include: unflushed
 
 -- name: holds
 SELECT EXISTS (SELECT FROM dilamme.worker_slots WHERE token = %(token)s AND state = 'started') AS holds
