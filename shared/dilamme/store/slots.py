@@ -41,9 +41,9 @@ def invite_or_look(
     connection: Connection, token: UUID, slots: int, hold_seconds: float
 ) -> tuple[Invitation | None, bool]:
     """A free slot for the token, held for ``hold_seconds``, or None; and whether nobody leads, as `lease.nobody_leads`."""
-    parameters = {"tokens": [token], "slots": slots, "hold": timedelta(seconds=hold_seconds)}
+    parameters = {"token": token, "slots": slots, "hold": timedelta(seconds=hold_seconds)}
     row = fetch(connection, "invite_or_look", parameters)[0]
-    return None if row["slot"] is None else Invitation(row["slot"], row["token"]), row["nobody_leads"]
+    return None if row["slot"] is None else Invitation(row["slot"], token), row["nobody_leads"]
 
 
 def start(connection: Connection, slot: int, token: UUID, hold_seconds: float) -> bool:

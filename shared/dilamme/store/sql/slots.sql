@@ -6,7 +6,7 @@ INSERT INTO dilamme.worker_slots (slot) SELECT generate_series(1, %(slots)s::int
 -- name: withdraw
 DELETE FROM dilamme.worker_slots WHERE slot > %(slots)s AND state = 'free'
 
--- fragment: invitation
+-- name: invite
 -- One slot a token, as far as slots are free. A rival's choice is passed over, not waited for.
 WITH free AS MATERIALIZED (
     SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
@@ -21,26 +21,31 @@ FROM dealt
 WHERE worker_slot.slot = dealt.slot AND worker_slot.state = 'free'
 RETURNING worker_slot.slot, worker_slot.token
 
+-- fragment: is_the_first_free
+state = 'free' AND slot = (
+    SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
+    ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
+
 -- fragment: unflushed
 -- In a statement that is a transaction of its own: its commit does not wait for the disk. A server that crashes may
 -- forget what it did to a slot, and with that the connection of whoever did it; whatever commits later and waits, as
 -- each claim does, makes it last. An invitation forgotten: the worker comes, finds the slot free, and leaves.
 set_config('synchronous_commit', 'off', true)
 
--- name: invite
--- include: invitation
-
 -- name: invite_or_look
 -- Who has just stored a job asks both at once: is there a slot for a worker, and does anybody lead?
 WITH invited AS (
--- include: invitation
+    UPDATE dilamme.worker_slots
+    SET state = 'invited', token = %(token)s, held_until = dilamme.clock() + %(hold)s::interval
+    WHERE
+-- include: is_the_first_free
+    RETURNING slot
 )
-SELECT invited.slot, invited.token, leader.nobody_leads,
+SELECT (SELECT slot FROM invited) AS slot, leader.nobody_leads,
 -- include: unflushed
 FROM (
 -- include: whether_nobody_leads
 ) AS leader
-LEFT JOIN invited ON true
 
 -- name: start
 -- Zero rows: the event came twice, or too late. The worker leaves and claims nothing.
@@ -56,9 +61,8 @@ SELECT EXISTS (SELECT FROM dilamme.worker_slots WHERE token = %(token)s AND stat
 -- A worker that let go and then saw work takes a slot again, under its old token: that is the one which the platform
 -- will name, should it report this invocation lost.
 UPDATE dilamme.worker_slots SET state = 'started', token = %(token)s, held_until = dilamme.clock() + %(hold)s::interval
-WHERE state = 'free' AND slot = (
-    SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
-    ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
+WHERE
+-- include: is_the_first_free
 RETURNING slot
 
 -- name: free
