@@ -256,9 +256,9 @@ def test_a_counter_that_is_too_low_keeps_no_parent_from_being_completed(
 
 
 def test_the_sweep_comes_round_to_every_blocked_job(connection: Connection, scheduler: Scheduler, enter: Enter) -> None:
-    """Two hundred a call; the last of five hundred is wrong."""
+    """A hundred a call; the last of two hundred and fifty is wrong."""
     parent = put(connection, scheduled_at="2100-01-01T00:00:00Z")
-    children = put_many(connection, [{"dependency_ids": [parent]}] * 500)
+    children = put_many(connection, [{"dependency_ids": [parent]}] * 250)
     connection.execute("UPDATE dilamme.jobs SET unmet_dependencies = 2 WHERE id = %s", (children[-1],))
     sweeper = enter("scheduler")
     assert [sweep(sweeper, scheduler.leader.epoch) for _ in range(4)] == [0, 0, 1, 0]

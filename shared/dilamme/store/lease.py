@@ -49,12 +49,6 @@ def withdraw_invitation(connection: Connection) -> None:
     run(connection, "withdraw_invitation")
 
 
-def sweep_cursor(connection: Connection) -> UUID | None:
-    """Up to which blocked job the sweep has come."""
-    cursor: UUID | None = fetch(connection, "sweep_cursor")[0]["swept_to"]
-    return cursor
-
-
 def move_sweep(connection: Connection, epoch: int, swept_to: UUID | None) -> None:
     """Keeps the sweep's place for the next tick, whoever leads then."""
     run(connection, "move_sweep", {"epoch": epoch, "swept_to": swept_to})

@@ -71,9 +71,10 @@ def take_back(connection: Connection, tokens: Sequence[UUID]) -> None:
     run(connection, "take_back", {"tokens": list(tokens)})
 
 
-def free_overdue(connection: Connection) -> int:
-    """Frees the slots whose worker never came or never let go; how many."""
-    return len(fetch(connection, "free_overdue"))
+def free_overdue(connection: Connection, slots: int) -> int:
+    """Frees the slots whose worker never came or never let go; how many of the ``slots`` are free then."""
+    free: int = fetch(connection, "free_overdue", {"slots": slots})[0]["free"]
+    return free
 
 
 def count_slots(connection: Connection, slots: int) -> Occupancy:

@@ -17,9 +17,9 @@ class Checked:
     disagrees: bool
 
 
-def sweep(connection: Connection, after: UUID, reach: int) -> list[Checked]:
-    """Checks ``reach`` blocked jobs after an id, and the heads of the lanes; in id order."""
-    return [Checked(**row) for row in fetch(connection, "sweep", {"after": after, "reach": reach})]
+def sweep(connection: Connection, reach: int) -> list[Checked]:
+    """Checks ``reach`` blocked jobs after the sweep's cursor, and the heads of the lanes; in id order."""
+    return [Checked(**row) for row in fetch(connection, "sweep", {"reach": reach})]
 
 
 def mend(connection: Connection, ids: Sequence[UUID]) -> list[UUID]:

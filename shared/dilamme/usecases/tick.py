@@ -56,8 +56,7 @@ def dispatch(connection: Connection, settings: Settings, leader: Leader, executo
         now = lease.renew(connection, leader.owner, leader.epoch, settings.leader_lease_seconds)
         if now is None:
             return None
-        slots.free_overdue(connection)
-        free = slots.count_slots(connection, settings.worker_slots).free
+        free = slots.free_overdue(connection, settings.worker_slots)
         heads = lanes.lane_heads(connection, max(1, free) * settings.worker_concurrency) if free else []
         chosen = most_urgent(heads, free * settings.worker_concurrency, now, settings.ageing_seconds)
         tokens = [uuid4() for _ in _hands(chosen, settings.worker_concurrency)]

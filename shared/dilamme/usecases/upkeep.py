@@ -11,9 +11,8 @@ from dilamme.store.connection import Connection, repeat_on_conflict, transaction
 
 logger = logging.getLogger("dilamme.upkeep")
 
-SWEEP_JOBS_MAX = 200
+SWEEP_JOBS_MAX = 100
 PRUNE_JOBS_MAX = 500
-_FIRST = UUID(int=0)
 
 
 def sweep(connection: Connection, epoch: int) -> int:
@@ -22,16 +21,14 @@ def sweep(connection: Connection, epoch: int) -> int:
     The gate at the claim makes a wrong counter harmless, but a job with one too high would wait for ever. Each call
     goes on where the last one stopped, so all blocked jobs are seen in turn.
     """
-    cursor = lease.sweep_cursor(connection)
-    checked = store.sweep(connection, cursor or _FIRST, SWEEP_JOBS_MAX)
+    checked = store.sweep(connection, SWEEP_JOBS_MAX)
     blocked = [row.id for row in checked if row.blocked]
     if wrong := [row.id for row in checked if row.disagrees]:
         _mend(connection, wrong)
         logger.error(
             "dependency counters mended", extra={"jobs": [str(job_id) for job_id in wrong[:20]], "count": len(wrong)}
         )
-    if blocked or cursor:
-        lease.move_sweep(connection, epoch, blocked[-1] if len(blocked) >= SWEEP_JOBS_MAX else None)
+    lease.move_sweep(connection, epoch, blocked[-1] if len(blocked) >= SWEEP_JOBS_MAX else None)
     return len(wrong)
 
 

@@ -1,5 +1,11 @@
 -- One leader. The newest scheduler leads; the one before sees that its epoch has passed and leaves.
 
+-- fragment: unflushed
+-- Its transaction's commit does not wait for the disk: for what changes slots and the leader's lease and nothing else. A
+-- server that crashes may forget it, and with it the connection of whoever did it; whatever commits later and waits, as
+-- each claim does, makes it last. An invitation forgotten: the worker comes, finds the slot free, and leaves.
+set_config('synchronous_commit', 'off', true)
+
 -- name: take_lead
 UPDATE dilamme.scheduler_lease
 SET epoch = epoch + 1, owner = %(owner)s, expires_at = dilamme.clock() + %(lease)s::interval, invited_until = '-infinity'
@@ -10,7 +16,8 @@ RETURNING epoch
 UPDATE dilamme.scheduler_lease
 SET expires_at = dilamme.clock() + %(lease)s::interval, last_tick_at = dilamme.clock()
 WHERE epoch = %(epoch)s AND owner = %(owner)s
-RETURNING dilamme.clock() AS now
+RETURNING dilamme.clock() AS now,
+-- include: unflushed
 
 -- name: resign
 UPDATE dilamme.scheduler_lease SET expires_at = dilamme.clock() WHERE epoch = %(epoch)s AND owner = %(owner)s RETURNING epoch
@@ -50,8 +57,9 @@ RETURNING epoch
 -- name: withdraw_invitation
 UPDATE dilamme.scheduler_lease SET invited_until = '-infinity' WHERE expires_at <= dilamme.clock() RETURNING epoch
 
--- name: sweep_cursor
-SELECT swept_to FROM dilamme.scheduler_lease
-
 -- name: move_sweep
-UPDATE dilamme.scheduler_lease SET swept_to = %(swept_to)s WHERE epoch = %(epoch)s RETURNING epoch
+UPDATE dilamme.scheduler_lease SET swept_to = %(swept_to)s::uuid
+WHERE epoch = %(epoch)s AND swept_to IS DISTINCT FROM %(swept_to)s::uuid
+RETURNING
+-- include: unflushed
+

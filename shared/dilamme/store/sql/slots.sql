@@ -26,12 +26,6 @@ state = 'free' AND slot = (
     SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
     ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
 
--- fragment: unflushed
--- In a statement that is a transaction of its own: its commit does not wait for the disk. A server that crashes may
--- forget what it did to a slot, and with that the connection of whoever did it; whatever commits later and waits, as
--- each claim does, makes it last. An invitation forgotten: the worker comes, finds the slot free, and leaves.
-set_config('synchronous_commit', 'off', true)
-
 -- name: invite_or_look
 -- Who has just stored a job asks both at once: is there a slot for a worker, and does anybody lead?
 WITH invited AS (
@@ -78,10 +72,15 @@ WHERE token = ANY(%(tokens)s::uuid[]) AND state = 'invited'
 RETURNING slot
 
 -- name: free_overdue
--- Invited and never came, or started and never let go: the platform's report was lost.
-UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
-WHERE state IN ('invited', 'started') AND held_until <= dilamme.clock()
-RETURNING slot
+-- Invited and never came, or started and never let go: the platform's report was lost. With it, how many are free then:
+-- the count's snapshot is the one before.
+WITH freed AS (
+    UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
+    WHERE state IN ('invited', 'started') AND held_until <= dilamme.clock()
+    RETURNING slot
+)
+SELECT count(*) AS free FROM dilamme.worker_slots
+WHERE slot <= %(slots)s AND (state = 'free' OR slot IN (SELECT slot FROM freed))
 
 -- name: count_slots
 SELECT count(*) FILTER (WHERE state = 'free') AS free,

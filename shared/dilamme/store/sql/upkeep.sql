@@ -1,7 +1,7 @@
 -- The leader's bounded chores: the sweep over counters, and retention.
 
 -- name: sweep
--- Rows whose counter disagrees with their parents: blocked ones after the cursor, and heads of the lanes (which the
+-- Rows whose counter disagrees with their parents: blocked ones after the sweep's cursor, and heads of the lanes (which the
 -- gate would refuse at every claim). One snapshot shows a completion and its release together or not at all, so what
 -- is found here is real; nothing should ever be.
 WITH head AS (
@@ -9,7 +9,8 @@ WITH head AS (
 ),
 checked AS MATERIALIZED (
     SELECT id FROM (
-        SELECT id FROM dilamme.jobs WHERE status = 'pending' AND unmet_dependencies > 0 AND id > %(after)s
+        SELECT id FROM dilamme.jobs WHERE status = 'pending' AND unmet_dependencies > 0
+           AND id > coalesce((SELECT swept_to FROM dilamme.scheduler_lease), '00000000-0000-0000-0000-000000000000')
         ORDER BY id LIMIT %(reach)s) AS blocked
     UNION
     SELECT id FROM head
