@@ -117,9 +117,9 @@ def test_a_claim_reads_the_heads_of_the_lanes_and_what_it_locks(crowd: Connectio
     read = _rows_read(explained[-1])
     assert read["jobs"] <= 3 * REACH + 3 * REACH
     assert read.get("job_dependencies", 0) == 0
-    lane_scans = [node for node in _nodes(explained[-1]["Plan"]) if node.get("Index Name") == "jobs_lane"]
-    assert len(lane_scans) == 3
-    assert all(node["Actual Rows"] <= REACH for node in lane_scans)
+    (lane_scan,) = [node for node in _nodes(explained[-1]["Plan"]) if node.get("Index Name") == "jobs_lane"]
+    assert lane_scan["Actual Loops"] == 3
+    assert lane_scan["Actual Rows"] <= REACH  # of a lane, on average
     assert min(one["Execution Time"] for one in explained) < 100
 
 

@@ -70,7 +70,7 @@ def cancelled_from_the_start(
 ) -> frozenset[int]:
     """Positions of the jobs that ask to be cancelled and whose dependency has failed already, transitively."""
     cancelled: set[int] = set()
-    for place in order(edges):
+    for place in order(edges) if failed_parents else ():
         job = batch[place]
         hit = any(parent in failed_parents for parent in job.dependency_ids) or not cancelled.isdisjoint(edges[place])
         if hit and job.on_dependency_failure is OnDependencyFailure.CANCEL:

@@ -2,18 +2,12 @@
 
 -- fragment: lane_heads
 -- Inside one priority the index order is the effective order for every `now`, so the first n of the whole are among
--- the first n of each lane. Three index scans that stop after n rows, whatever the backlog.
-    (SELECT id, priority, ready_at, created_at FROM dilamme.jobs
-      WHERE priority = 1 AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
-      ORDER BY ready_at, created_at, id LIMIT %(reach)s)
-    UNION ALL
-    (SELECT id, priority, ready_at, created_at FROM dilamme.jobs
-      WHERE priority = 2 AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
-      ORDER BY ready_at, created_at, id LIMIT %(reach)s)
-    UNION ALL
-    (SELECT id, priority, ready_at, created_at FROM dilamme.jobs
-      WHERE priority = 3 AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
-      ORDER BY ready_at, created_at, id LIMIT %(reach)s)
+-- the first n of each lane. Three index scans that stop after n rows, whatever the backlog; planned as one.
+SELECT head.id, head.priority, head.ready_at, head.created_at
+FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
+    SELECT id, priority, ready_at, created_at FROM dilamme.jobs
+    WHERE priority = lane.priority AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
+    ORDER BY ready_at, created_at, id LIMIT %(reach)s) AS head
 
 -- fragment: effective
 -- domain/priority.py's formula for priorities 1 to 3, as comparisons: two steps at the most lead from 3 to 1.
