@@ -48,6 +48,8 @@ _HELD = "holds a statement in its middle by the process id of its connection, wh
 # Tests, by the beginning of their id, that cannot go through a pooler, and why.
 UNFIT = {
     "tests/integration/test_connections.py::test_connections_terminated": "counts reconnects, which the pooler makes for us",
+    "tests/integration/test_connections.py::test_a_connection_that_was_used": "looks at a backend, which the pooler may lend to another",
+    "tests/integration/test_connections.py::test_a_connection_that_was_cut": "counts reconnects, which the pooler makes for us",
     "tests/integration/test_connections.py::test_workers_for_whom": "exhausts connections; the pooler lets one wait for them",
     "tests/integration/test_exactness.py::test_a_claim_whose_snapshot_is_older": _HELD,
     "tests/integration/test_exactness.py::test_a_claim_of_handed_ids_refuses": _HELD,

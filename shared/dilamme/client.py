@@ -96,6 +96,8 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
         return
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         raise ConfigurationError("wake() was called inside a transaction: commit first, or the worker sees nothing")
-    usecase.wake(connection, loaded, due=True, later=True)
-    if not connection.autocommit:
-        connection.commit()
+    kept, connection.autocommit = connection.autocommit, True  # an invitation must be there before its worker is
+    try:
+        usecase.wake(connection, loaded, due=True, later=True)
+    finally:
+        connection.autocommit = kept

@@ -39,6 +39,17 @@ def test_a_caller_without_a_key_is_told_that_nobody_knows(path: str, cable: Wire
     assert tally(connection) == {"pending": 1}
 
 
+def test_a_caller_who_lost_the_commit_of_a_job_with_a_parent_is_told_the_same(
+    cable: Wire, connection: Connection
+) -> None:
+    parent = post("/jobs", JOB).json["id"]
+    cable.lose_reply(to=b"COMMIT")
+    answer = post("/jobs", {**JOB, "dependencyIds": [parent]})
+    assert cable.lost == 1
+    assert (answer.status, answer.json["title"]) == (503, "Outcome unknown")
+    assert tally(connection) == {"pending": 2}
+
+
 @pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
 def test_a_caller_with_a_key_sends_the_same_again_and_gets_the_first_job(
     path: str, cable: Wire, connection: Connection

@@ -45,9 +45,9 @@ def is_blocked(observer: Connection, waiting: Connection) -> bool:
 
 
 def cut_connections(observer: Connection) -> int:
-    """Terminates every other client's connection to this database (vacuum's stays); how many there were."""
+    """Terminates every other client's connection to this database (vacuum's stays) and sees them gone; how many there were."""
     found = observer.execute(
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+        "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
     ).fetchone()
     assert found is not None

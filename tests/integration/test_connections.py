@@ -65,6 +65,7 @@ def _last_statement(connection: Connection, process: list[Connection]) -> str:
 def test_a_connection_that_was_used_a_moment_ago_is_not_asked_whether_it_answers(
     connection: Connection, process: list[Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(session, "FRESH_SECONDS", 60)
     put(session.connection())
     session.connection()
     assert "INSERT INTO dilamme.jobs" in _last_statement(connection, process)

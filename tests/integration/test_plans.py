@@ -142,7 +142,7 @@ FRAMED: dict[str, tuple[dict[str, Any], int]] = {
         {"worker": UUID(int=1), "max_attempts": 3, "backoff_base_seconds": 10, "backoff_cap_seconds": 3600},
         RUNNING,
     ),
-    "sweep": ({"after": UUID(int=0), "reach": 200}, 2 * (3 * 200 + 200) + 200),
+    "sweep": ({"reach": 100}, 2 * (3 * 100 + 100) + 100),
     "upcoming": ({"ahead": timedelta(seconds=60)}, 1),
     "lock_prunable": ({"status": Status.COMPLETED, "keep": timedelta(days=1), "most": 500}, 500),
     "dead_jobs": ({"type": None, "most": 1000}, FINISHED // 50),

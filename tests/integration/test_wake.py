@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from psycopg.pq import TransactionStatus
 
 from dilamme import client
 from dilamme import settings as settings_module
@@ -167,6 +168,26 @@ def test_a_callers_wake_starts_what_was_committed(
     assert [function for function, _ in invocations if function == "worker"] == ["worker"]
 
 
+def test_a_callers_worker_is_called_when_its_invitation_can_be_seen(
+    enter: Enter, connection: Connection, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over a connection as applications have it, not in autocommit mode; and it stays so."""
+    monkeypatch.setattr(settings_module, "load", lambda: settings_module.read({"DILAMME_WORKER_FUNCTION": "worker"}))
+    seen: list[int] = []
+    monkeypatch.setattr(
+        wake, "invoke", lambda *_: seen.append(slots.count_slots(connection, settings.worker_slots).invited)
+    )
+    slots.provide(connection, settings.worker_slots)
+    caller = enter("api")
+    caller.autocommit = False
+    client.submit(caller, ECHO)
+    caller.commit()
+    client.wake(caller)
+    assert seen[0] == 1
+    assert not caller.autocommit
+    assert caller.info.transaction_status == TransactionStatus.IDLE
+
+
 def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
     connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,13 +207,23 @@ def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
     assert tally(connection) == {"completed": 8}
 
 
-def test_what_happens_to_a_slot_does_not_wait_for_the_disk_and_all_else_does(
-    connection: Connection, settings: Settings
+def test_an_invitation_does_not_wait_for_the_disk_and_what_comes_after_it_does(connection: Connection) -> None:
+    """Nothing of it stays in the session (invariant 12)."""
+    with connection.transaction():
+        slots.invite_or_look(connection, uuid4(), slots=1, hold_seconds=60)
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
+    assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+
+
+def test_a_worker_whose_invitation_was_forgotten_sees_that_somebody_leads(
+    connection: Connection, settings: Settings, workshop: Workshop, invocations: Invocations
 ) -> None:
-    """In its statement, which is its own transaction, and nowhere after it (invariant 12)."""
-    slots.provide(connection, 1)
-    invitation, _ = slots.invite_or_look(connection, uuid4(), settings.worker_slots, 60)
-    assert invitation is not None
-    assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
-    assert slots.start(connection, invitation.slot, invitation.token, 60)
-    assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    """As after a crash of the server: the slot is free again, and nobody else knows of the job."""
+    slots.provide(connection, settings.worker_slots)
+    put(connection)
+    wake.wake(connection, settings, due=True, later=False)
+    (event,) = invocations.take_workers()
+    slots.free(connection, [event.token])
+    assert not workshop.work(event).admitted
+    assert [function for function, _ in invocations] == ["scheduler"]
+    assert tally(connection) == {"pending": 1}

@@ -60,6 +60,8 @@ FAULTS = [
         (UPKEEP, "WHERE other.parent_id = edge.parent_id AND child.status IN ('pending', 'running'))",
          "WHERE other.parent_id = edge.parent_id AND child.status IN ('none'))"),
     ), ("integration/test_retention",)),
+    fault(1, "a stored job does not wait for the disk", SUBMIT, "RETURNING\n-- include: is_free_and_due\n    ,",
+          "RETURNING\n-- include: unflushed\n    ,\n-- include: is_free_and_due\n    ,", "unit/test_durability"),
     # 2. Nothing runs twice at once.
     fault(2, "the fence does not look at the token", SETTLE, " AND job.token = %(token)s", "",
           "integration/test_crashes"),
@@ -135,6 +137,10 @@ FAULTS = [
         (SLOTS, "WHERE state = 'free' AND slot <= %(slots)s\n    ORDER BY slot LIMIT cardinality", "WHERE slot <= %(slots)s\n    ORDER BY slot LIMIT cardinality"),
         (SLOTS, "WHERE worker_slot.slot = dealt.slot AND worker_slot.state = 'free'", "WHERE worker_slot.slot = dealt.slot"),
     ), ("integration/test_delivery", "integration/test_wake")),
+    Fault("a posted job is given a slot in use", 10, (
+        (SLOTS, "state = 'free' AND slot = (", "slot = ("),
+        (SLOTS, "WHERE state = 'free' AND slot <= %(slots)s\n    ORDER BY slot LIMIT 1", "WHERE slot <= %(slots)s\n    ORDER BY slot LIMIT 1"),
+    ), ("integration/test_wake", "integration/test_delivery")),
     fault(10, "a refused invocation keeps its slot", TICK, "    if refused:\n", "    if not refused:\n",
           "integration/test_delivery"),
     fault(10, "a worker that came is taken its slot back", SLOTS, "AND state = 'invited'\nRETURNING slot\n\n-- name: free_overdue",
@@ -146,7 +152,7 @@ FAULTS = [
     fault(11, "a posted batch wakes nobody", "functions/api/handler.py",
           "    _wake(connection, due=receipt.due, later=receipt.later)\n    return", "    return", "functions/test_api_submit"),
     fault(11, "who finds no slot thinks that somebody leads", CODE + "usecases/wake.py",
-          "if nobody_leads and (later", "if not nobody_leads and (later", "integration/test_wake"),
+          "if may_lack_leader and (later", "if not may_lack_leader and (later", "integration/test_wake"),
     fault(11, "a job freed by its lease wakes nobody", TICK, "if rescue.expire(connection, settings).due:", "if not rescue.expire(connection, settings):",
           "integration/test_crashes"),
     fault(11, "a thousand callers call a thousand schedulers", LEASE, "AND invited_until <= dilamme.clock()\nRETURNING", "AND invited_until IS NOT NULL\nRETURNING",

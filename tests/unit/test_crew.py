@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -73,6 +74,14 @@ def working(execute: Execute, concurrency: int = 2) -> Iterator[Crew]:
         assert not thread.is_alive()
 
 
+def wait_for_an_idle_runner(crew: Crew) -> None:
+    """Until one waits for tickets."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not crew._runners_waiting:
+        assert time.monotonic() < deadline, "no runner waits"
+        time.sleep(0.001)
+
+
 def collect(crew: Crew, count: int) -> list[Done]:
     """What has been done, once it is as much as this."""
     done: list[Done] = []
@@ -123,8 +132,7 @@ def test_a_runner_comes_for_a_ticket_that_none_waits_for_and_no_other() -> None:
             gate.let_go(number)
             assert gate.start() == number
             collect(crew, 1)
-            while not crew._runners_waiting:
-                threading.Event().wait(0.001)
+            wait_for_an_idle_runner(crew)
         assert len(crew.runners) == 1
         crew.add([ticket(number) for number in (3, 4, 5, 6)])
         assert {gate.start() for _ in range(3)} == {3, 4, 5}
@@ -183,8 +191,7 @@ def test_a_runner_that_looked_while_tickets_were_sorted_out_hears_of_those_that_
 
         def let_the_runner_find_nothing() -> None:
             gate.let_go(1, 3)
-            while not crew._runners_waiting:
-                threading.Event().wait(0.001)
+            wait_for_an_idle_runner(crew)
 
         crew._todo.meanwhile = let_the_runner_find_nothing
         assert [number_of(one) for one in crew.withdraw(claimed_before=20.0)] == [2]
@@ -287,6 +294,19 @@ def test_async_handlers_are_awaited_on_an_event_loop_of_their_runners_own() -> N
     crew.work()
     assert [outcome for _, outcome in crew.collect(0)] == [Complete("awaited")] * 2
     assert loops[0] is loops[1]
+
+
+def test_a_sync_handler_may_put_together_what_is_awaited() -> None:
+    """Which needs the thread's event loop before anything runs on it."""
+
+    async def part(number: int) -> int:
+        return number
+
+    crew = Crew(1, lambda one, resolve: Complete(str(resolve(asyncio.gather(part(1), part(2))))))
+    crew.add([ticket(1)])
+    crew.close()
+    crew.work()
+    assert [outcome for _, outcome in crew.collect(0)] == [Complete("[1, 2]")]
 
 
 def test_what_a_sync_handler_returns_is_taken_as_it_is() -> None:

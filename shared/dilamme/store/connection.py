@@ -70,7 +70,9 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def one_statement(connection: Connection) -> Iterator[None]:
-    """`transaction`, for what is a single statement: that needs none where the role carries the limits."""
+    """`transaction`, for what is a single statement: on a connection in autocommit mode, as `connect` gives it, that needs
+    none where the role carries the limits.
+    """
     if _role_carries_limits(connection):
         yield
     else:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -176,11 +176,14 @@ class Crew:
     def work(self) -> None:
         """Runs tickets until the crew is closed; an event loop of this thread's own serves async handlers.
 
-        It is made for the first of them: made here, it kept the interpreter from the controller's first claim.
+        It is made when there is a ticket: before, it would keep the interpreter from the controller's first claim.
         """
-        with closing(asyncio.Runner()) as loop:
+        ticket = self._next()
+        if ticket is None:
+            return
+        with asyncio.Runner() as loop:
             resolve = partial(_resolve, loop)
-            while (ticket := self._next()) is not None:
+            while ticket is not None:
                 self._running.add(ticket)
                 outcome = self._execute(ticket, resolve)
                 ticket.seconds = time.monotonic() - ticket.started_at
@@ -188,6 +191,7 @@ class Crew:
                 if not ticket.abandoned:
                     self._done.append((ticket, outcome))
                     self._tell()
+                ticket = self._next()
 
     def ask(self, job_id: UUID) -> dict[UUID, Any]:
         """The results of a job's dependencies, fetched by the controller on its connection."""

@@ -82,11 +82,12 @@ class Drained:
 def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained:
     """Works in the slot of ``event`` until nothing is left or the time is up.
 
-    An event that came twice, or too late, finds its slot taken: nothing is claimed.
+    An event that came twice, or too late, finds its slot taken, or free again: nothing is claimed.
     """
     hold = worker.remaining_seconds() + worker.settings.lease_margin_seconds
     if not slots.start(connection, event.slot, event.token, hold):
-        logger.info("slot not free: a doubled or late event", extra={"slot": event.slot})
+        logger.info("slot not ours: a doubled or late event", extra={"slot": event.slot})
+        _see_to_a_leader(connection, worker.settings)
         return Drained(admitted=False)
     controller = _Controller(connection, worker, event.token)
     try:
@@ -96,6 +97,15 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
         controller.give_up()
         raise
     return controller.drained
+
+
+def _see_to_a_leader(connection: Connection, settings: Settings) -> None:
+    """What the event was sent for may have nobody else, where a crash of the server forgot the invitation."""
+    try:
+        wake.wake_leader(connection, settings)
+    except psycopg.Error as error:
+        # The report of a failed invocation would take from a twin of this event what it is working on.
+        logger.warning("no look for a leader", extra={"error": str(error)})
 
 
 def _with_crew(controller: "_Controller", event: WorkerEvent) -> None:

@@ -44,7 +44,7 @@ def submit(
     edges = dag.resolve_refs(batch)
     alone = one_statement if key is None and _are_rows_alone(batch, edges) else transaction
     with alone(connection):
-        return _submit(connection, batch, edges, key, single=single)
+        return _submit(connection, batch, edges, key, single=single, in_full=single)
 
 
 def submit_here(
@@ -58,7 +58,7 @@ def submit_here(
     """
     edges = dag.resolve_refs(batch)  # before anything is asked of the database
     with atomic(connection):
-        return _submit(connection, batch, edges, key, single=single)
+        return _submit(connection, batch, edges, key, single=single, in_full=False)
 
 
 def _are_rows_alone(batch: Sequence[Submission], edges: dag.Edges) -> bool:
@@ -67,11 +67,17 @@ def _are_rows_alone(batch: Sequence[Submission], edges: dag.Edges) -> bool:
 
 
 def _submit(
-    connection: Connection, batch: Sequence[Submission], edges: dag.Edges, key: str | None, *, single: bool
+    connection: Connection,
+    batch: Sequence[Submission],
+    edges: dag.Edges,
+    key: str | None,
+    *,
+    single: bool,
+    in_full: bool,
 ) -> Receipt:
     ids = new_ids(len(batch))
     kept = _take_key(connection, batch, ids, key)
-    return kept or _store(connection, batch, ids, edges, key, single=single)
+    return kept or _store(connection, batch, ids, edges, key, "" if single else "/jobs/{}", in_full=in_full)
 
 
 def _take_key(connection: Connection, batch: Sequence[Submission], ids: list[UUID], key: str | None) -> Receipt | None:
@@ -100,10 +106,11 @@ def _store(
     ids: list[UUID],
     edges: dag.Edges,
     key: str | None,
+    where: str,
     *,
-    single: bool,
+    in_full: bool,
 ) -> Receipt:
-    statuses = _lock_parents(connection, batch, "" if single else "/jobs/{}")
+    statuses = _lock_parents(connection, batch, where)
     failed = {parent for parent, status in statuses.items() if status in (Status.DEAD, Status.CANCELLED)}
     unmet = {parent for parent, status in statuses.items() if status is not Status.COMPLETED}
     cancelled = dag.cancelled_from_the_start(batch, edges, failed)
@@ -124,7 +131,7 @@ def _store(
         )
         for place, job in enumerate(batch)
     ]
-    row = store.insert_one(connection, jobs[0], key) if single else None
+    row = store.insert_one(connection, jobs[0], key) if in_full else None
     rows = [(row["free"], row["due"])] if row else store.insert(connection, jobs, key)
     pairs = [(ids[place], parent) for place, job in enumerate(batch) for parent in dict.fromkeys(job.dependency_ids)]
     pairs += [(ids[place], ids[parent]) for place, parents in enumerate(edges) for parent in parents]

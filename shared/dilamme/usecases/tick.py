@@ -57,7 +57,7 @@ def dispatch(connection: Connection, settings: Settings, leader: Leader, executo
         if now is None:
             return None
         free = slots.free_overdue(connection, settings.worker_slots)
-        heads = lanes.lane_heads(connection, max(1, free) * settings.worker_concurrency) if free else []
+        heads = lanes.lane_heads(connection, free * settings.worker_concurrency) if free else []
         chosen = most_urgent(heads, free * settings.worker_concurrency, now, settings.ageing_seconds)
         tokens = [uuid4() for _ in _hands(chosen, settings.worker_concurrency)]
         invitations = (

@@ -18,15 +18,18 @@ def wake(connection: Connection, settings: Settings, *, due: bool, later: bool) 
 
     And a scheduler too when no worker could be called: the tick tries again.
     """
-    called, nobody_leads = False, True
+    called, may_lack_leader = False, True
     if due:
-        called, nobody_leads = _invite_or_look(connection, settings)
-    if nobody_leads and (later or (due and not called)):
+        called, may_lack_leader = _invite_or_look(connection, settings)
+    if may_lack_leader and (later or (due and not called)):
         wake_leader(connection, settings)
 
 
 def _invite_or_look(connection: Connection, settings: Settings) -> tuple[bool, bool]:
-    """Was a worker called; and is there no leader? One look for both: with all slots taken and a leader alive, the rule under load, there is no other."""
+    """Was a worker called; and is there no leader?
+
+    One look for both: with all slots taken and a leader alive, which is the rule under load, there is no other.
+    """
     invitation, nobody_leads = slots.invite_or_look(
         connection, uuid4(), settings.worker_slots, settings.invitation_seconds
     )

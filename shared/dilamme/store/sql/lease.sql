@@ -1,9 +1,9 @@
 -- One leader. The newest scheduler leads; the one before sees that its epoch has passed and leaves.
 
 -- fragment: unflushed
--- Its transaction's commit does not wait for the disk: for what changes slots and the leader's lease and nothing else. A
--- server that crashes may forget it, and with it the connection of whoever did it; whatever commits later and waits, as
--- each claim does, makes it last. An invitation forgotten: the worker comes, finds the slot free, and leaves.
+-- Its transaction's commit does not wait for the disk, and a server that crashes may forget it: for invitations, a
+-- renewed lease and the sweep's cursor, which are made again, and nothing else. Who was invited and finds the slot
+-- free leaves.
 set_config('synchronous_commit', 'off', true)
 
 -- name: take_lead
@@ -62,4 +62,3 @@ UPDATE dilamme.scheduler_lease SET swept_to = %(swept_to)s::uuid
 WHERE epoch = %(epoch)s AND swept_to IS DISTINCT FROM %(swept_to)s::uuid
 RETURNING
 -- include: unflushed
-

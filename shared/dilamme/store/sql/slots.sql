@@ -27,7 +27,7 @@ state = 'free' AND slot = (
     ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
 
 -- name: invite_or_look
--- Who has just stored a job asks both at once: is there a slot for a worker, and does anybody lead?
+-- Who has made a job due asks both at once: is there a slot for a worker, and does anybody lead?
 WITH invited AS (
     UPDATE dilamme.worker_slots
     SET state = 'invited', token = %(token)s, held_until = dilamme.clock() + %(hold)s::interval
@@ -45,8 +45,7 @@ FROM (
 -- Zero rows: the event came twice, or too late. The worker leaves and claims nothing.
 UPDATE dilamme.worker_slots SET state = 'started', held_until = dilamme.clock() + %(hold)s::interval
 WHERE slot = %(slot)s AND token = %(token)s AND state = 'invited'
-RETURNING slot,
--- include: unflushed
+RETURNING slot
 
 -- name: holds
 SELECT EXISTS (SELECT FROM dilamme.worker_slots WHERE token = %(token)s AND state = 'started') AS holds
