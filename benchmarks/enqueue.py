@@ -2,9 +2,9 @@
 
     PYTHONPATH=shared python -m benchmarks.enqueue [--single 1000] [--batches 20] [--batch 1000] [--rounds 5]
 
-Ours: from API Gateway's event to the answer, in one process: parsing, validation, the transaction, the look whom
-to wake, the answer's own validation. As under load: the workers' slots are taken and a scheduler
-leads, so that nobody has to be called. PgQueuer's: a call of its library with arguments at hand, no door at all.
+Ours: from API Gateway's event to the answer, in one process: parsing, validation, the transaction, the look whom to
+wake, the answer's own validation. As under load: the workers' slots are taken and a scheduler leads, so that nobody has
+to be called. PgQueuer's: a call of its library with arguments at hand, no door at all.
 """
 
 import argparse
