@@ -244,6 +244,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def free_port() -> int:
+    """A port that nobody listened on a moment ago; somebody may since."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

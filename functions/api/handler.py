@@ -41,7 +41,7 @@ from dilamme.store.connection import Connection
 from dilamme.store.faults import meaning
 from dilamme.store.reads import Filter
 from dilamme.usecases import cancel, migrate, read, replay, session, wake
-from dilamme.usecases.submit import submit
+from dilamme.usecases.submit import Receipt, submit
 
 # Escaped, a payload takes three times its size; the rest is a thousand dependencies, and room for white space.
 BODY_BYTES_MAX = {
@@ -90,10 +90,10 @@ class DeadLetters(Request):
 def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView]:
     connection = session.connection()
     receipt = submit(connection, [job], idempotency_key, single=True)
-    _wake(connection, due=receipt.due, later=receipt.later)
+    status = _stored(connection, receipt)
     view = read.describe_one(connection, configuration, receipt)
     location = {"Location": f"{app.current_event.raw_path}/{view.id}"} if receipt.created else {}
-    return Response(201 if receipt.created else 200, JSON, view, headers=location)
+    return Response(status, JSON, view, headers=location)
 
 
 @app.post(
@@ -104,8 +104,13 @@ def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView
 def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchView]:
     connection = session.connection()
     receipt = submit(connection, batch.jobs, idempotency_key)
+    return Response(_stored(connection, receipt), JSON, read.describe_batch(connection, receipt))
+
+
+def _stored(connection: Connection, receipt: Receipt) -> int:
+    """Wakes whom the jobs need, before the answer is put together; its status."""
     _wake(connection, due=receipt.due, later=receipt.later)
-    return Response(201 if receipt.created else 200, JSON, read.describe_batch(connection, receipt))
+    return 201 if receipt.created else 200
 
 
 @app.get(

@@ -132,7 +132,7 @@ def test_a_claim_of_handed_ids_reads_those(crowd: Connection) -> None:
 
 FRAMED: dict[str, tuple[dict[str, Any], int]] = {
     "lane_heads": ({"reach": 40}, 3 * 40),
-    "work_left": ({}, 1),
+    "work_left": ({"reach": 1}, 1),
     "near_future": (
         {"since": datetime.now(UTC) + timedelta(minutes=30), "ahead": timedelta(seconds=1), "most": 5000},
         0,

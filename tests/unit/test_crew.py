@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ import pytest
 from dilamme.domain.outcome import Complete, Outcome
 from dilamme.domain.registry import JobType
 from dilamme.usecases.crew import Crew, Done, Execute, Ticket
+from tests.local.bench import wait_until
 from tests.unit.test_execute import claim
 
 PATIENCE_SECONDS = 30.0  # of a test for what must happen; nothing waits this long unless it is broken
@@ -74,14 +74,6 @@ def working(execute: Execute, concurrency: int = 2) -> Iterator[Crew]:
         assert not thread.is_alive()
 
 
-def wait_for_an_idle_runner(crew: Crew) -> None:
-    """Until one waits for tickets."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not crew._runners_waiting:
-        assert time.monotonic() < deadline, "no runner waits"
-        time.sleep(0.001)
-
-
 def collect(crew: Crew, count: int) -> list[Done]:
     """What has been done, once it is as much as this."""
     done: list[Done] = []
@@ -132,7 +124,7 @@ def test_a_runner_comes_for_a_ticket_that_none_waits_for_and_no_other() -> None:
             gate.let_go(number)
             assert gate.start() == number
             collect(crew, 1)
-            wait_for_an_idle_runner(crew)
+            wait_until(lambda: crew._runners_waiting)
         assert len(crew.runners) == 1
         crew.add([ticket(number) for number in (3, 4, 5, 6)])
         assert {gate.start() for _ in range(3)} == {3, 4, 5}
@@ -191,7 +183,7 @@ def test_a_runner_that_looked_while_tickets_were_sorted_out_hears_of_those_that_
 
         def let_the_runner_find_nothing() -> None:
             gate.let_go(1, 3)
-            wait_for_an_idle_runner(crew)
+            wait_until(lambda: crew._runners_waiting)
 
         crew._todo.meanwhile = let_the_runner_find_nothing
         assert [number_of(one) for one in crew.withdraw(claimed_before=20.0)] == [2]

@@ -59,7 +59,7 @@ def json_text(value: Any) -> str:
         raise ValueError("holds half a surrogate pair, which is not Unicode text: send whole characters") from None
     except (RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"is not JSON: {_why_not_json(error)}") from None
-    # The C encoder is a hundred times faster than a walk in Python, so walk only what looks suspicious.
+    # The encoder is in C and a walk would be in Python, so walk only what looks suspicious.
     if "\\u0000" in text and _holds_nul(value):
         raise ValueError("holds the character NUL (\\u0000), which PostgreSQL cannot store: remove it")
     if text.count("[") + text.count("{") > JSON_DEPTH_MAX and _depth_exceeds(value, JSON_DEPTH_MAX):

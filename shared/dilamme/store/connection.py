@@ -44,7 +44,7 @@ _REPEATS_MAX = 5
 def connect(conninfo: str) -> Connection:
     """A connection for the functions: autocommit, and no server-side prepared statements.
 
-    Prepared, our statements fell into generic plans that were three to eight times slower, and PgBouncer refuses them.
+    Prepared, our statements fell into generic plans, and PgBouncer refuses them.
 
     Raises:
         DatabaseUnavailable: PostgreSQL did not answer, or refused us.

@@ -63,7 +63,7 @@ def _parameters(terms: Terms, token: UUID) -> dict[str, object]:
 
 def work_left(connection: Connection) -> bool:
     """Is any job ready?"""
-    return bool(fetch(connection, "work_left")[0]["work_left"])
+    return bool(fetch(connection, "work_left", {"reach": 1})[0]["work_left"])
 
 
 def near_future(

@@ -42,7 +42,7 @@ class Crew:
     thread is to run the handlers.
 
     The line and the list of what is done are deques, whose ends CPython takes and adds to atomically: a lock for each
-    job cost a worker of short jobs a third of its time. Locks are taken only to wait, and to wake who waits. What is in
+    job would be much of a short one's time. Locks are taken only to wait, and to wake who waits. What is in
     hand is kept by the controller alone, so it never miscounts a ticket on its way from the line to a runner.
     """
 

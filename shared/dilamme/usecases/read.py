@@ -69,7 +69,7 @@ def describe_batch(connection: Connection, receipt: Receipt) -> BatchView:
         {"id": job_id, "ref": ref, "status": statuses.get(job_id)}
         for job_id, ref in zip(receipt.ids, receipt.refs, strict=True)
     ]
-    return BatchView.model_validate({"jobs": jobs})  # in one call: twice as fast as a model built for each
+    return BatchView.model_validate({"jobs": jobs})  # one call, not one a job
 
 
 def list_jobs(connection: Connection, settings: Settings, filter_: Filter, limit: int, after: str | None) -> JobPage:

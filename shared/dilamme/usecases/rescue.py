@@ -45,7 +45,7 @@ def withdraw_worker(connection: Connection, settings: Settings, worker: UUID) ->
     One that has was called by another delivery of the same event, and is alive: what it holds is not touched.
     """
     slots.take_back(connection, [worker])
-    wake.wake(connection, settings, due=False, later=True)
+    wake.wake_leader(connection, settings)
 
 
 def rescue_leader(connection: Connection, settings: Settings, owner: UUID) -> bool:

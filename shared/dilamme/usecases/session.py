@@ -9,7 +9,7 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.store.connection import Connection, connect, is_idle_and_quiet
 from dilamme.usecases import migrate
 
-# Under load the look would be a third of what a POST asks of the database. HikariCP spares it for as long.
+# Under load the look would be one of the three statements of a POST. HikariCP spares it for as long.
 FRESH_SECONDS = 0.5
 
 _connection: Connection | None = None

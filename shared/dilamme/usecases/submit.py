@@ -19,8 +19,9 @@ _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
 class Receipt:
     """What was stored, in the order in which it was asked for.
 
-    ``statuses`` are those that the jobs were stored with; None when an idempotency key led to jobs stored before. ``due`` says that one of them can run now,
-    ``later`` that one waits for its time. ``row`` is the job in full where `submit` stored a single one.
+    ``statuses`` are those that the jobs were stored with; None when an idempotency key led to jobs stored before.
+    ``due`` says that one of them can run now, ``later`` that one waits for its time. ``row`` is the job in full where
+    `submit` stored a single one.
     """
 
     ids: list[UUID]

@@ -18,10 +18,11 @@ def wake(connection: Connection, settings: Settings, *, due: bool, later: bool) 
 
     And a scheduler too when no worker could be called: the tick tries again.
     """
-    called, may_lack_leader = False, True
     if due:
-        called, may_lack_leader = _invite_or_look(connection, settings)
-    if may_lack_leader and (later or (due and not called)):
+        called, nobody_leads = _invite_or_look(connection, settings)
+        if nobody_leads and (later or not called):
+            _bring_leader(connection, settings)
+    elif later:
         wake_leader(connection, settings)
 
 
@@ -67,11 +68,16 @@ def worker_event(
 
 def wake_leader(connection: Connection, settings: Settings) -> bool:
     """Invokes a scheduler if none leads, there is something for it before the next trigger, and nobody else has done so."""
-    if not lease.nobody_leads(connection) or not lease.upcoming(connection, settings.watch_seconds):
-        return False
-    if not lease.invite_leader(connection, settings.invitation_seconds):
-        return False
-    return call_leader(connection, settings)
+    return lease.nobody_leads(connection) and _bring_leader(connection, settings)
+
+
+def _bring_leader(connection: Connection, settings: Settings) -> bool:
+    """`wake_leader`, after the look whether anybody leads."""
+    return (
+        lease.upcoming(connection, settings.watch_seconds)
+        and lease.invite_leader(connection, settings.invitation_seconds)
+        and call_leader(connection, settings)
+    )
 
 
 def call_leader(connection: Connection, settings: Settings) -> bool:

@@ -8,7 +8,7 @@ CREATE FUNCTION dilamme.clock() RETURNS timestamptz
     LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT statement_timestamp()';
 
 -- A domain, not a CHECK of the table's: that would run its regular expression at every change of a job's state.
--- The length apart: as {0,99} in the pattern it costs ten times as much, of every job that is stored.
+-- The length apart: {0,99} in the pattern makes an automaton of a hundred copies, run for every job that is stored.
 CREATE DOMAIN dilamme.job_type AS text CHECK (VALUE ~ '^[a-z][a-z0-9_.-]*$' AND length(VALUE) <= 100);
 
 CREATE TABLE dilamme.series (

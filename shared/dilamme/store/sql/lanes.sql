@@ -99,9 +99,8 @@ WITH ordered AS MATERIALIZED (
 -- Is anything claimable? The look after a worker has let go of its slot. By lanes and in their order: where many rows
 -- are ready, the planner takes any to be near, and reads the table from its beginning, where the finished ones lie.
 SELECT EXISTS (
-    SELECT FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
-        SELECT FROM dilamme.jobs WHERE priority = lane.priority AND status = 'pending' AND unmet_dependencies = 0
-           AND ready_at <= dilamme.clock() ORDER BY ready_at, created_at, id LIMIT 1) AS head) AS work_left
+-- include: lane_heads
+) AS work_left
 
 -- name: near_future
 -- What falls due before the next tick, for the timing wheel; with the time, in one round trip. From the tick's own look

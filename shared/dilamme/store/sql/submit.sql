@@ -51,8 +51,8 @@ RETURNING
 -- include: is_free_and_due
 
 -- name: insert_one
--- Who posts a job is shown it as `find_job` would, without a second look. A subquery for the type's attempts, which costs
--- the planner a third of what the join there does.
+-- Who posts a job is shown it as `find_job` would, without a second look. The type's attempts by a subquery, which costs
+-- the planner less than the join there.
 -- include: new_jobs
 RETURNING
 -- include: is_free_and_due
