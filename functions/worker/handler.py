@@ -2,15 +2,15 @@
 
 import importlib
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from dilamme import settings
-from dilamme.aws.telemetry import set_up
+from dilamme.aws.telemetry import set_up, spread
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
 from dilamme.domain.pace import Pace
@@ -36,6 +36,7 @@ def load_jobs(folder: Path) -> None:
 
 load_jobs(JOBS)
 registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
+MILLISECOND = timedelta(milliseconds=1)
 _published = False
 _METRIC_OF = {Complete: "JobsCompleted", RetryLater: "JobsRetried", Bury: "JobsDied", HandBack: "JobsHandedBack"}
 
@@ -77,16 +78,17 @@ def _parse(event: dict[str, Any]) -> WorkerEvent:
 
 def observe(settled: Sequence[tuple[Claim, Outcome]]) -> None:
     """Counts how jobs ended, and how long those that ran had waited, by their original priority."""
-    for name, count in Counter(_METRIC_OF[type(outcome)] for _, outcome in settled).items():
-        metrics.add(name, count)
+    for kind, count in Counter(map(type, [outcome for _, outcome in settled])).items():
+        metrics.add(_METRIC_OF[kind], count)
     started = [claim for claim, outcome in settled if not isinstance(outcome, HandBack)]
     if started:
         metrics.add("JobsStarted", len(started))
-    waits: dict[int, list[float]] = {}
+    waits: dict[int, list[timedelta]] = defaultdict(list)
     for claim in started:
-        waits.setdefault(claim.priority, []).append((claim.started_at - claim.ready_at).total_seconds() * 1000)
-    for priority, milliseconds in waits.items():
-        metrics.add_all(f"WaitP{priority}", milliseconds)
+        waits[claim.priority].append(claim.started_at - claim.ready_at)
+    for priority, waited in waits.items():
+        for wait in spread(waited):
+            metrics.add(f"WaitP{priority}", wait / MILLISECOND)
     if unknown := sum(isinstance(outcome, HandBack) and outcome.unknown for _, outcome in settled):
         metrics.add("JobsOfUnknownType", unknown)
     # At once: a worker that is killed, or ends its process because a handler overran, would take them with it.

@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dilamme.store.arrays import number_array, text_array, time_array, uuid_array
+from dilamme.store.arrays import UuidArray, number_array, sparse_array, uuid_array
 from dilamme.store.connection import Connection
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -15,12 +15,23 @@ TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.none() | TEXTS, min_size=1))
 def test_any_text_comes_back_as_it_was(connection: Connection, texts: list[str | None]) -> None:
-    assert connection.execute("SELECT %s::text[]", (text_array(texts),)).fetchone() == (texts,)
+    beside = number_array(range(len(texts)))
+    rows = connection.execute(
+        "SELECT s.text FROM unnest(%s::integer[], %s::text[]) AS s (place, text) ORDER BY s.place",
+        (beside, sparse_array(texts)),
+    ).fetchall()
+    assert [text for (text,) in rows] == texts
 
 
 def test_other_values_come_back_as_they_were(connection: Connection) -> None:
-    ids, numbers = [UUID(int=2**128 - 1), None], [2**31 - 1, None]
+    ids, numbers = [UUID(int=2**128 - 1), UUID(int=0)], [2**31 - 1, -1]
     times = [datetime(2026, 11, 29, 21, 33, 18, 123456, tzinfo=UTC), None]
-    spelt = (uuid_array(ids), number_array(numbers), time_array(times))
+    spelt = (uuid_array(ids), number_array(numbers), sparse_array(times, datetime.isoformat))
     found = connection.execute("SELECT %s::uuid[], %s::integer[], %s::timestamptz[]", spelt).fetchone()
     assert found == (ids, numbers, times)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ids=st.lists(st.uuids()))
+def test_ids_in_binary_come_back_as_they_were(connection: Connection, ids: list[UUID]) -> None:
+    assert connection.execute("SELECT %s::uuid[]", (UuidArray(ids),)).fetchone() == (ids,)

@@ -5,19 +5,23 @@ from uuid import UUID
 
 import pytest
 
-from dilamme.store.arrays import number_array, text_array, time_array, uuid_array, word_array
+from dilamme.store.arrays import number_array, sparse_array, text_array, uuid_array, word_array
 
 
 def test_uuids() -> None:
-    assert uuid_array([UUID(int=1), None]) == "{00000000000000000000000000000001,NULL}"
+    assert uuid_array([]) == "{}"
+    assert uuid_array([UUID(int=1), UUID(int=2)]) == f"{{{1:032x},{2:032x}}}"
 
 
 def test_numbers() -> None:
-    assert number_array([1, None, -2]) == "{1,NULL,-2}"
+    assert number_array([1, -2]) == "{1,-2}"
 
 
-def test_times() -> None:
-    assert time_array([datetime(2026, 1, 2, tzinfo=UTC), None]) == '{"2026-01-02T00:00:00+00:00",NULL}'
+def test_sparse_ones() -> None:
+    times = [datetime(2026, 1, 2, tzinfo=UTC), None]
+    assert sparse_array(times, datetime.isoformat) == '{"2026-01-02T00:00:00+00:00",NULL}'
+    assert sparse_array([None, 3]) == '{NULL,"3"}'
+    assert sparse_array([None, None]) == "{}"
 
 
 @pytest.mark.parametrize(
@@ -33,13 +37,8 @@ def test_times() -> None:
     ],
 )
 def test_texts(value: str, spelt: str) -> None:
-    assert text_array([value]) == f"{{{spelt}}}"
+    assert text_array([value]) == sparse_array([value]) == f"{{{spelt}}}"
 
 
 def test_words() -> None:
     assert word_array(["email.send", "null"]) == '{"email.send","null"}', "unquoted, null would be no text at all"
-
-
-def test_nothing() -> None:
-    assert text_array([]) == "{}"
-    assert text_array([None]) == "{NULL}"

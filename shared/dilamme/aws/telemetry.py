@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Sequence
+from datetime import timedelta
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
@@ -65,21 +66,21 @@ class Meter:
         """Adds a value; `KeyError` if `METRICS` does not know the name."""
         self._emf.add_metric(name, self._units[name], value)
 
-    def add_all(self, name: str, values: Collection[float]) -> None:
-        """Adds values, whose percentiles count: of more than `VALUES_MAX`, so many evenly spaced ones in order of size.
-
-        An EMF line holds a hundred, and Powertools writes out all values of a metric for each that is added.
-        """
-        if len(values) > VALUES_MAX:
-            in_order = sorted(values)
-            values = [in_order[place * (len(in_order) - 1) // (VALUES_MAX - 1)] for place in range(VALUES_MAX)]
-        for value in values:
-            self.add(name, value)
-
     def flush(self) -> None:
         """Writes what was added since the last time, if anything was."""
         if self._emf.metric_set:
             self._emf.flush_metrics()
+
+
+def spread(values: Sequence[timedelta]) -> Sequence[timedelta]:
+    """Of values whose percentiles count, `VALUES_MAX` at the most: evenly spaced ones, in order of size.
+
+    An EMF line holds a hundred, and Powertools writes out all values of a metric for each that is added.
+    """
+    if len(values) <= VALUES_MAX:
+        return values
+    in_order = sorted(values)
+    return [in_order[place * (len(in_order) - 1) // (VALUES_MAX - 1)] for place in range(VALUES_MAX)]
 
 
 def set_up(service: str) -> tuple[Logger, Meter]:

@@ -22,25 +22,25 @@ def resolve_refs(batch: Sequence[Submission]) -> list[list[int]]:
     """
     places: dict[str, int] = {}
     faults: list[Fault] = []
-    for place, job in enumerate(batch):
-        ref = job.ref if isinstance(job, BatchSubmission) else None
-        if ref is not None and places.setdefault(ref, place) != place:
-            faults.append(Fault(f"/jobs/{place}/ref", f"'{ref}' already names job {places[ref]} of the batch"))
-    edges = [_places_of(place, job, places, faults) for place, job in enumerate(batch)]
+    edges: list[list[int]] = [[] for _ in batch]
+    members = [(place, job) for place, job in enumerate(batch) if isinstance(job, BatchSubmission)]
+    for place, job in members:
+        if job.ref is not None and places.setdefault(job.ref, place) != place:
+            faults.append(Fault(f"/jobs/{place}/ref", f"'{job.ref}' already names job {places[job.ref]} of the batch"))
+    for place, job in members:
+        if job.dependency_refs:
+            edges[place] = _places_of(place, job, places, faults)
     if faults:
         raise InvalidInput(*faults)
     _refuse_cycles(batch, edges)
     return edges
 
 
-def _places_of(place: int, job: Submission, places: Mapping[str, int], faults: list[Fault]) -> list[int]:
-    refs = job.dependency_refs if isinstance(job, BatchSubmission) else []
-    if not refs:
-        return []
-    for index, ref in enumerate(refs):
+def _places_of(place: int, job: BatchSubmission, places: Mapping[str, int], faults: list[Fault]) -> list[int]:
+    for index, ref in enumerate(job.dependency_refs):
         if ref not in places:
             faults.append(Fault(f"/jobs/{place}/dependencyRefs/{index}", f"no job of the batch has the ref '{ref}'"))
-    return list(dict.fromkeys(places[ref] for ref in refs if ref in places))
+    return list(dict.fromkeys(places[ref] for ref in job.dependency_refs if ref in places))
 
 
 def _refuse_cycles(batch: Sequence[Submission], edges: Edges) -> None:

@@ -1,23 +1,48 @@
-"""PostgreSQL's text for arrays, made by hand for hundreds of values: psycopg's dumper looks at each by itself."""
+"""Arrays for PostgreSQL, made by hand for hundreds of values: psycopg's own dumper looks at each by itself."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Sequence
+from struct import pack
+from typing import Self, TypeVar
 from uuid import UUID
 
+import psycopg
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
 
-def uuid_array(values: Iterable[UUID | None]) -> str:
+T = TypeVar("T")
+_UUID = psycopg.adapters.types["uuid"]
+
+
+def uuid_array(values: Iterable[UUID]) -> str:
     """A ``uuid[]``."""
-    return _array(["NULL" if value is None else f"{value.int:032x}" for value in values])  # `hex`, without its detour
+    return "{" + b"".join([value.int.to_bytes(16) for value in values]).hex(",", 16) + "}"
 
 
-def number_array(values: Iterable[int | None]) -> str:
+class UuidArray(bytes):
+    """A ``uuid[]`` in PostgreSQL's binary format (``array_recv``), which it reads faster than the text.
+
+    Only for connections of our own (`dilamme.store.connection.connect`): a caller's knows no dumper for it.
+    """
+
+    def __new__(cls, values: Collection[UUID]) -> Self:
+        """Of one dimension, from place 1 on, without NULLs; before each value stands its length."""
+        head = pack("!5I", 1, 0, _UUID.oid, len(values), 1)
+        return super().__new__(cls, head + b"".join([b"\0\0\0\x10" + value.int.to_bytes(16) for value in values]))
+
+
+class UuidArrayDumper(Dumper):
+    """Hands it over as it is."""
+
+    format = Format.BINARY
+    oid = _UUID.array_oid
+
+    def dump(self, obj: UuidArray) -> bytes:
+        return obj
+
+
+def number_array(values: Iterable[int]) -> str:
     """An array of integers."""
-    return _array(["NULL" if value is None else str(value) for value in values])
-
-
-def time_array(values: Iterable[datetime | None]) -> str:
-    """A ``timestamptz[]``."""
-    return _array(["NULL" if value is None else f'"{value.isoformat()}"' for value in values])
+    return _array(map(str, values))
 
 
 def word_array(values: Iterable[str]) -> str:
@@ -25,15 +50,24 @@ def word_array(values: Iterable[str]) -> str:
     return _array([f'"{value}"' for value in values])
 
 
-def text_array(values: Iterable[str | None]) -> str:
+def text_array(values: Iterable[str]) -> str:
     """A ``text[]``, or an array of anything that is given by its text."""
-    return _array(["NULL" if value is None else _quoted(value) for value in values])
+    return _array([_quoted(value) for value in values])
 
 
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+def sparse_array(values: Sequence[T | None], spell: Callable[[T], str] = str) -> str:
+    """An array of anything, by its text, for an ``unnest`` beside fuller ones: that fills a shorter one up with NULL, so
+    of None alone it is empty.
+    """
+    if values.count(None) == len(values):
+        return _array(())
+    return _array(["NULL" if value is None else _quoted(spell(value)) for value in values])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _array(texts: list[str]) -> str:
+def _array(texts: Iterable[str]) -> str:
     return "{" + ",".join(texts) + "}"

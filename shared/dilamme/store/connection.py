@@ -16,6 +16,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from dilamme.domain.errors import DatabaseUnavailable
+from dilamme.store.arrays import UuidArray, UuidArrayDumper
 from dilamme.store.sql_blocks import sql
 
 Row = dict[str, Any]
@@ -50,9 +51,11 @@ def connect(conninfo: str) -> Connection:
         DatabaseUnavailable: PostgreSQL did not answer, or refused us.
     """
     try:
-        return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
+        connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable(f"the database does not answer: {_first_line(error)}") from error
+    connection.adapters.register_dumper(UuidArray, UuidArrayDumper)
+    return connection
 
 
 def _first_line(error: Exception) -> str:

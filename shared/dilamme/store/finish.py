@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from dilamme.store.arrays import uuid_array
+from dilamme.store.arrays import UuidArray
 from dilamme.store.connection import Connection, fetch
 
 
@@ -42,7 +42,7 @@ class Next:
 
 def release(connection: Connection, ids: Collection[UUID]) -> list[bool]:
     """Counts down the children of completed jobs. For each that came free: can it run now?"""
-    return [row["due"] for row in fetch(connection, "release", {"ids": uuid_array(ids)}) if row["free"]]
+    return [row["due"] for row in fetch(connection, "release", {"ids": UuidArray(ids)}) if row["free"]]
 
 
 def cancel_dependents(connection: Connection, ids: Collection[UUID]) -> list[tuple[UUID, UUID | None]]:

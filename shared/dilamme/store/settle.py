@@ -1,13 +1,14 @@
 """How claims end (``sql/settle.sql``)."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from dilamme.domain.job import Held
 from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
-from dilamme.store.arrays import uuid_array
+from dilamme.store.arrays import UuidArray
 from dilamme.store.connection import Connection, fetch, fetch_tuples
 from dilamme.store.finish import Ended
 
@@ -72,9 +73,9 @@ def hand_back(connection: Connection, settled: Sequence[tuple[Fence, HandBack]])
 
 def _by_fence(settled: Sequence[tuple[FenceT, OutcomeT]]) -> Iterable[list[tuple[FenceT, OutcomeT]]]:
     """Claims of one attempt and token, together: those of one look at the lanes, mostly."""
-    groups: dict[tuple[int, UUID], list[tuple[FenceT, OutcomeT]]] = {}
-    for fence, outcome in settled:
-        groups.setdefault((fence.attempt, fence.token), []).append((fence, outcome))
+    groups: dict[tuple[int, int], list[tuple[FenceT, OutcomeT]]] = defaultdict(list)
+    for one in settled:
+        groups[one[0].attempt, one[0].token.int].append(one)  # a UUID's own hash is worked out in Python
     return groups.values()
 
 
@@ -97,7 +98,7 @@ def _settle(
     connection: Connection, name: str, claims: Sequence[tuple[Fence, Any]], outcome: Mapping[str, str]
 ) -> list[tuple[Any, ...]]:
     fence = claims[0][0]
-    ids = uuid_array(fence.id for fence, _ in claims)
+    ids = UuidArray([fence.id for fence, _ in claims])
     return fetch_tuples(connection, name, {"ids": ids, "attempt": fence.attempt, "token": fence.token, **outcome})
 
 

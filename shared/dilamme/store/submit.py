@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from dilamme.domain.job import Status
-from dilamme.store.arrays import number_array, text_array, time_array, uuid_array, word_array
+from dilamme.store.arrays import number_array, sparse_array, text_array, uuid_array, word_array
 from dilamme.store.connection import Connection, Row, fetch, fetch_tuples, run
 
 
@@ -86,13 +86,13 @@ def _columns(jobs: Sequence[NewJob], idempotency_key: str | None) -> dict[str, s
         "types": word_array(types),
         "statuses": word_array(statuses),
         "priorities": number_array(priorities),
-        "max_attempts": number_array(max_attempts),
+        "max_attempts": sparse_array(max_attempts),
         "unmet": number_array(unmet),
         "policies": word_array(policies),
-        "scheduled_at": time_array(scheduled_at),
-        "series_ids": uuid_array(series_ids),
+        "scheduled_at": sparse_array(scheduled_at, datetime.isoformat),
+        "series_ids": sparse_array(series_ids),
         "payloads": text_array(payloads),
-        "messages": text_array(messages),
+        "messages": sparse_array(messages),
         "idempotency_key": idempotency_key,
     }
 

@@ -284,7 +284,8 @@ class _Controller:
             wake.wake_leader(self.connection, self.worker.settings)
 
     def _alone(self) -> bool:
-        return any(ticket.claim.last_attempt for ticket in self.crew.tickets())
+        # It was claimed while nothing was in hand, and nothing is claimed beside it.
+        return self.crew.in_hand == 1 and any(ticket.claim.last_attempt for ticket in self.crew.tickets())
 
     def _terms(self, most: int, idle: bool) -> lanes.Terms:
         settings = self.worker.settings
@@ -308,7 +309,7 @@ class _Controller:
         now = time.monotonic()
         tickets = []
         for claim in claims:
-            job_type = self.worker.registry.get(claim.type)
+            job_type = self.worker.registry.find(claim.type)
             if job_type is None:
                 outcome = execute.unknown_type(claim, self.worker.settings, claim.started_at)
                 logger.error("no handler for job type", extra={"job_type": claim.type, "job_id": str(claim.id)})
@@ -374,12 +375,13 @@ class _Controller:
             self._settle_those(free)
 
     def _settle_those(self, those: Sequence[Done]) -> None:
-        settlement = settle(self.connection, _settled(those))
+        settled: list[tuple[Claim, Outcome]] = [(ticket.claim, outcome) for ticket, outcome in those]
+        settlement = settle(self.connection, settled)
         self._wake_for(settlement)
         if len(settlement.done) == len(those) == len(self.unsettled):  # the rule; sorting out ids takes its time
             self.unsettled = []
             self.locked.clear()
-            self._observe(those)
+            self._observe(settled)
         else:
             self._sort_out(those, settlement)
 
@@ -389,7 +391,7 @@ class _Controller:
         self.unsettled = [
             done for done in self.unsettled if done[0].claim.id not in ids or done[0].claim.id in settlement.locked
         ]
-        self._observe([done for done in those if done[0].claim.id in settlement.done])
+        self._observe([(ticket.claim, end) for ticket, end in those if ticket.claim.id in settlement.done])
         for job_id in ids - settlement.done - settlement.locked:
             logger.warning("claim is no longer ours, result dropped", extra={"job_id": str(job_id)})
 
@@ -399,9 +401,9 @@ class _Controller:
         if settlement.later:
             wake.wake_leader(self.connection, self.worker.settings)
 
-    def _observe(self, done: Sequence[Done]) -> None:
-        self.drained.settled += len(done)
-        self.worker.observe([(ticket.claim, outcome) for ticket, outcome in done])
+    def _observe(self, settled: Sequence[tuple[Claim, Outcome]]) -> None:
+        self.drained.settled += len(settled)
+        self.worker.observe(settled)
 
     # ===== when the database goes away =====
 
@@ -464,7 +466,3 @@ class _Controller:
             [(t.claim, end) for t, (_, end) in zip(abandoned, settled, strict=True) if t.claim.id in done]
         )
         self.worker.end_process(1)
-
-
-def _settled(done: Sequence[Done]) -> list[Settled]:
-    return [(ticket.claim, outcome) for ticket, outcome in done]

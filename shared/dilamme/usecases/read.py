@@ -1,7 +1,7 @@
 """Look: at a job, at many, at why one is not running, at the whole. Nothing here changes anything."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Sequence
 from uuid import UUID
 
 from dilamme.domain import cursor, rank
@@ -60,14 +60,16 @@ def describe_one(connection: Connection, settings: Settings, receipt: Receipt) -
 
 def describe_batch(connection: Connection, receipt: Receipt) -> BatchView:
     """The jobs of a batch, in order: as they were stored, or, if that was earlier, in their present state."""
+    statuses: Sequence[Status | None]
     if receipt.statuses is not None:
-        statuses: Mapping[UUID, Status] = dict(zip(receipt.ids, receipt.statuses, strict=True))
+        statuses = receipt.statuses
     else:
         with one_statement(connection):
-            statuses = store.statuses_of(connection, receipt.ids)
+            found = store.statuses_of(connection, receipt.ids)
+        statuses = [found.get(job_id) for job_id in receipt.ids]
     jobs = [
-        {"id": job_id, "ref": ref, "status": statuses.get(job_id)}
-        for job_id, ref in zip(receipt.ids, receipt.refs, strict=True)
+        {"id": job_id, "ref": ref, "status": status}
+        for job_id, ref, status in zip(receipt.ids, receipt.refs, statuses, strict=True)
     ]
     return BatchView.model_validate({"jobs": jobs})  # one call, not one a job
 
