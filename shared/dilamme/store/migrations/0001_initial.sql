@@ -18,30 +18,31 @@ CREATE TABLE dilamme.series (
     ended_at         timestamptz
 );
 
+-- The columns that are always there and have a fixed width come first: the others cost a walk along the row, at every look.
 CREATE TABLE dilamme.jobs (
     id                    uuid PRIMARY KEY,
-    type                  dilamme.job_type NOT NULL,
-    status                text NOT NULL,
-    priority              smallint NOT NULL CHECK (priority BETWEEN 1 AND 3),
-    attempt               smallint NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-    max_attempts          smallint CHECK (max_attempts BETWEEN 1 AND 25),
-    unmet_dependencies    integer NOT NULL DEFAULT 0 CHECK (unmet_dependencies >= 0),
-    on_dependency_failure text NOT NULL DEFAULT 'wait' CHECK (on_dependency_failure IN ('wait', 'cancel')),
     created_at            timestamptz NOT NULL,
     scheduled_at          timestamptz NOT NULL,          -- for a recurring job, its slot on the grid
     ready_at              timestamptz NOT NULL,          -- ageing counts from here, the lanes sort by it
+    unmet_dependencies    integer NOT NULL DEFAULT 0 CHECK (unmet_dependencies >= 0),
+    priority              smallint NOT NULL CHECK (priority BETWEEN 1 AND 3),
+    attempt               smallint NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    replayed              boolean NOT NULL DEFAULT false, -- a replayed occurrence extends no chain
+    status                text NOT NULL,
+    type                  dilamme.job_type NOT NULL,
+    on_dependency_failure text NOT NULL DEFAULT 'wait' CHECK (on_dependency_failure IN ('wait', 'cancel')),
+    payload               jsonb NOT NULL,
+    errors                jsonb NOT NULL DEFAULT '[]',   -- [{reason, message, attempt, at}], oldest first
+    max_attempts          smallint CHECK (max_attempts BETWEEN 1 AND 25),
     started_at            timestamptz,
     finished_at           timestamptz,
-    unknown_since         timestamptz,                   -- first met by a worker that does not know its type
-    series_id             uuid REFERENCES dilamme.series (id),
-    replayed              boolean NOT NULL DEFAULT false, -- a replayed occurrence extends no chain
+    lease_expires_at      timestamptz,
     worker                uuid,                          -- the token of the slot whose worker holds it
     token                 uuid,                          -- the token of the claim: with id and attempt, the fence
-    lease_expires_at      timestamptz,
+    series_id             uuid REFERENCES dilamme.series (id),
+    unknown_since         timestamptz,                   -- first met by a worker that does not know its type
     idempotency_key       text,
-    payload               jsonb NOT NULL,
     result                jsonb,
-    errors                jsonb NOT NULL DEFAULT '[]',   -- [{reason, message, attempt, at}], oldest first
     -- What a job of each status looks like. One expression: each CHECK is worked out anew at every change of a row.
     CONSTRAINT jobs_status_check CHECK (CASE status
         WHEN 'pending' THEN num_nulls(worker, token, lease_expires_at, finished_at, result) = 5
