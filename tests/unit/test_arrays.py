@@ -42,3 +42,7 @@ def test_texts(value: str, spelt: str) -> None:
 
 def test_words() -> None:
     assert word_array(["email.send", "null"]) == '{"email.send","null"}', "unquoted, null would be no text at all"
+
+
+def test_nothing() -> None:
+    assert text_array([]) == number_array([]) == sparse_array([]) == "{}"

@@ -54,8 +54,7 @@ def json_text(value: Any) -> str:
     """
     try:
         text = _canonical(value)
-        if not text.isascii():
-            text.encode()
+        _bytes_of(text)
     except UnicodeEncodeError:
         raise ValueError("holds half a surrogate pair, which is not Unicode text: send whole characters") from None
     except (RecursionError, TypeError, ValueError) as error:
@@ -63,13 +62,14 @@ def json_text(value: Any) -> str:
     # The encoder is in C and a walk would be in Python, so walk only what looks suspicious.
     if "\\u0000" in text and _holds_nul(value):
         raise ValueError("holds the character NUL (\\u0000), which PostgreSQL cannot store: remove it")
-    if (
-        len(text) > JSON_DEPTH_MAX
-        and text.count("[") + text.count("{") > JSON_DEPTH_MAX
-        and _depth_exceeds(value, JSON_DEPTH_MAX)
-    ):
+    if text.count("[") + text.count("{") > JSON_DEPTH_MAX and _depth_exceeds(value, JSON_DEPTH_MAX):
         raise ValueError(f"is nested more than {JSON_DEPTH_MAX} levels deep: flatten it")
     return text
+
+
+def _bytes_of(text: str) -> int:
+    """How many bytes it has in UTF-8; `UnicodeEncodeError` if it is not Unicode text."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _why_not_json(error: Exception) -> str:
@@ -119,7 +119,7 @@ def _payload(value: Any) -> str:
         text = json_text(value)
     except ValueError as error:
         raise PydanticCustomError("json", "{why}", {"why": str(error)}) from None
-    size = len(text) if text.isascii() else len(text.encode())
+    size = _bytes_of(text)
     if size > PAYLOAD_BYTES_MAX:
         raise PydanticCustomError(
             _TOO_LARGE,

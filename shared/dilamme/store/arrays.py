@@ -14,7 +14,7 @@ _UUID = psycopg.adapters.types["uuid"]
 
 
 def uuid_array(values: Iterable[UUID]) -> str:
-    """A ``uuid[]``."""
+    """A ``uuid[]``, for any connection: `UuidArray` is for our own."""
     return "{" + b"".join([value.int.to_bytes(16) for value in values]).hex(",", 16) + "}"
 
 
