@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -145,20 +145,12 @@ def test_after_a_claim_that_a_rival_cut_short_it_looks_further_down(
 ) -> None:
     """Two workers of one backlog would else get a handful of jobs at every other look."""
     put_numbered(connection, DEEP)
-    sizes: list[int] = []
-    original = lanes.claim
-
-    def counting(on: Connection, terms: lanes.Terms, token: Any) -> Sequence[Claim]:
-        claims = original(on, terms, token)
-        sizes.append(len(claims))
-        return claims
-
     rival = enter("worker")
     rival.execute("BEGIN")
     assert len(claim(rival, most=BATCH)) == BATCH
-    monkeypatch.setattr(lanes, "claim", counting)
+    seen = _watch_claims(monkeypatch)
     quick.work()
-    assert sizes[:2] == [REACH_MIN, BATCH]
+    assert [claimed for _, claimed in seen[:2]] == [REACH_MIN, BATCH]
     assert tally(connection)["completed"] == DEEP - BATCH
     rival.execute("ROLLBACK")
 
@@ -169,14 +161,24 @@ def test_a_claim_of_large_payloads_takes_fewer(
     """By the size of those before: what is claimed must fit into the worker's memory, twice and more."""
     monkeypatch.setattr(drain, "BATCH_CHARACTERS_MAX", 20_000)
     put_many(connection, [{"payload": "x" * 998} for _ in range(BATCH + 50)])
-    sizes: list[int] = []
-    original = lanes.claim
-
-    def counting(on: Connection, terms: lanes.Terms, token: Any) -> Sequence[Claim]:
-        sizes.append(terms.most)
-        return original(on, terms, token)
-
-    monkeypatch.setattr(lanes, "claim", counting)
+    seen = _watch_claims(monkeypatch)
     assert quick.work().settled == BATCH + 50
-    assert sizes[0] == BATCH
-    assert set(sizes[1:]) == {20}
+    assert seen[0][0] == BATCH
+    assert {most for most, _ in seen[1:]} == {20}
+
+
+def _watch_claims(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Of each claim, the first included: how many it could have taken, and how many it took."""
+    seen: list[tuple[int, int]] = []
+
+    def watched(claim: Callable[..., Any]) -> Callable[..., Any]:
+        def watching(on: Connection, terms: lanes.Terms, *more: Any, **named: Any) -> Any:
+            claims = claim(on, terms, *more, **named)
+            seen.append((terms.most, len(claims or ())))
+            return claims
+
+        return watching
+
+    for name in ("start_and_claim", "claim"):
+        monkeypatch.setattr(lanes, name, watched(getattr(lanes, name)))
+    return seen

@@ -5,11 +5,13 @@ A real wire is cut between the two: the statement arrives and is carried out, it
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 
 from dilamme.domain.submission import Submission, parse
+from dilamme.store import lanes
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.submit import submit
 from tests.integration.entrance import Entrance
@@ -51,6 +53,26 @@ def test_jobs_of_a_claim_that_nobody_heard_of_are_handed_back_and_run_at_once(
     assert cable.lost == 1
     assert sorted(payload for payload, _ in workshop.ran) == list(range(10))
     assert {(stored["status"], stored["attempt"]) for stored in rows(connection, ids)} == {("completed", 1)}
+
+
+def test_a_worker_whose_start_broke_takes_nothing_from_a_twin_of_its_event(
+    connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin started under the same token. What this one may put right is known by the fence of its own claim."""
+    put_many(connection, [{}] * 3)
+    event = workshop.invite()
+    start_and_claim = lanes.start_and_claim
+
+    def broken(on: Connection, terms: lanes.Terms, fence: UUID, slot: int) -> Any:
+        assert start_and_claim(connection, terms, uuid4(), slot)
+        on.close()
+        raise psycopg.OperationalError("the server closed the connection unexpectedly")
+
+    monkeypatch.setattr(lanes, "start_and_claim", broken)
+    with pytest.raises(psycopg.OperationalError):
+        workshop.work(event)
+    assert tally(connection) == {"running": 3}
+    assert workshop.ran == []
 
 
 def test_a_settle_that_nobody_heard_of_is_not_done_twice(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dilamme.domain.job import Head
 from dilamme.domain.priority import effective_priority, order_key
-from dilamme.store import lanes
+from dilamme.store import lanes, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import fragments
 from dilamme.usecases.tick import most_urgent
@@ -120,6 +120,20 @@ def test_a_claim_takes_the_most_urgent_in_the_comparators_order(
     with stage.set(jobs, later) as connection:
         offered = terms(most, reach=most + over_fetch, ageing_seconds=ageing_seconds)
         claimed = lanes.claim(connection, offered, uuid4())
+    assert [one.id for one in claimed] == _in_order(jobs, later, ageing_seconds)[:most]
+
+
+@settings(max_examples=75, deadline=None)
+@given(jobs=JOBS, later=LATER, ageing_seconds=AGEING, most=st.integers(1, 40))
+def test_a_first_claim_takes_them_in_that_order_too(
+    stage: Stage, jobs: list[Planted], later: int, ageing_seconds: float, most: int
+) -> None:
+    with stage.set(jobs, later) as connection:
+        slots.provide(connection, 1)
+        (invitation,) = slots.invite(connection, [uuid4()], 1, 60)
+        offered = terms(most, worker=invitation.token, ageing_seconds=ageing_seconds)
+        claimed = lanes.start_and_claim(connection, offered, uuid4(), invitation.slot)
+    assert claimed is not None
     assert [one.id for one in claimed] == _in_order(jobs, later, ageing_seconds)[:most]
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 
 from dilamme.domain.job import Status
-from dilamme.store import finish, lanes
+from dilamme.store import finish, lanes, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
 from tests.databases import Databases
@@ -108,12 +108,17 @@ def _lanes(**changes: Any) -> dict[str, Any]:
     return {**lanes._parameters(terms(MOST, reach=REACH, **changes), UUID(int=5)), "reach": REACH}
 
 
-def test_a_claim_reads_the_heads_of_the_lanes_and_what_it_locks(crowd: Connection) -> None:
+@pytest.mark.parametrize("name", ["claim", "start_and_claim"])
+def test_a_claim_reads_the_heads_of_the_lanes_and_what_it_locks(crowd: Connection, name: str) -> None:
     """S1: at most three times what it may take, then that much again to lock and to update; whatever else there is.
 
     Timed, because the row is: under 20 ms, and five times that where others keep the machine busy.
     """
-    explained = [_explain(crowd, "claim", _lanes()) for _ in range(3)]
+    with crowd.transaction(force_rollback=True):
+        slots.provide(crowd, 1)
+        (invitation,) = slots.invite(crowd, [uuid4()], 1, 60)
+        parameters = {**_lanes(worker=invitation.token), "slot": invitation.slot}
+        explained = [_explain(crowd, name, parameters) for _ in range(3)]
     read = _rows_read(explained[-1])
     assert read["jobs"] <= 3 * REACH + 3 * REACH
     assert read.get("job_dependencies", 0) == 0

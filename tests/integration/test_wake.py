@@ -40,8 +40,8 @@ def _after(step: Callable[..., Any], then: Callable[[], None]) -> Callable[..., 
 
 
 MOMENTS = {
-    "before the claim that finds nothing": (lanes, "claim", _before),
-    "after the claim that found nothing": (lanes, "claim", _after),
+    "before the claim that finds nothing": (lanes, "start_and_claim", _before),
+    "after the claim that found nothing": (lanes, "start_and_claim", _after),
     "before the slot is let go of": (slots, "free", _before),
     "after the slot was let go of": (slots, "free", _after),
     "before the last look": (lanes, "work_left", _before),
@@ -198,6 +198,7 @@ def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
         if len(cuts) < 2:
             cuts.append(cut_connections(connection))
 
+    monkeypatch.setattr(lanes, "start_and_claim", _after(lanes.start_and_claim, cut))
     monkeypatch.setattr(lanes, "claim", _after(lanes.claim, cut))
     for number in range(8):
         put(connection, payload=number)

@@ -34,6 +34,14 @@ def claim(connection: Connection, terms: Terms, token: UUID) -> list[Claim]:
     return _claims(fetch_tuples(connection, "claim", _parameters(terms, token)), token)
 
 
+def start_and_claim(connection: Connection, terms: Terms, token: UUID, slot: int) -> list[Claim] | None:
+    """`slots.start` for the worker of ``terms`` and its first claim, both or none; None if the slot is not ours."""
+    rows = fetch_tuples(connection, "start_and_claim", {**_parameters(terms, token), "slot": slot})
+    if not rows:
+        return None
+    return [] if rows[0][0] is None else _claims(rows, token)
+
+
 def claim_handed(
     connection: Connection, terms: Terms, token: UUID, ids: Sequence[UUID], ticked_at: datetime, fresh_seconds: float
 ) -> list[Claim]:

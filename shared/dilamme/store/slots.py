@@ -48,7 +48,7 @@ def invite_or_look(
 
 def start(connection: Connection, slot: int, token: UUID, hold_seconds: float) -> bool:
     """Is the slot ours to work in? Not if the event came twice, or too late."""
-    return bool(fetch(connection, "start", {"slot": slot, "token": token, "hold": timedelta(seconds=hold_seconds)}))
+    return bool(fetch(connection, "start", {"slot": slot, "worker": token, "lease": timedelta(seconds=hold_seconds)}))
 
 
 def holds(connection: Connection, token: UUID) -> bool:

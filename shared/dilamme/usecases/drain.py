@@ -10,7 +10,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -20,7 +20,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from dilamme.domain.errors import DatabaseUnavailable
-from dilamme.domain.job import Claim, Reason
+from dilamme.domain.job import Claim, Held, Reason
 from dilamme.domain.outcome import HandBack, Outcome, after_failure
 from dilamme.domain.pace import Pace
 from dilamme.domain.registry import JobType, Registry
@@ -84,14 +84,13 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
 
     An event that came twice, or too late, finds its slot taken, or free again: nothing is claimed.
     """
-    hold = worker.remaining_seconds() + worker.settings.lease_margin_seconds
-    if not slots.start(connection, event.slot, event.token, hold):
-        logger.info("slot not ours: a doubled or late event", extra={"slot": event.slot})
-        _see_to_a_leader(connection, worker.settings)
-        return Drained(admitted=False)
     controller = _Controller(connection, worker, event.token)
     try:
-        _with_crew(controller, event)
+        if not controller.start(event):
+            logger.info("slot not ours: a doubled or late event", extra={"slot": event.slot})
+            _see_to_a_leader(connection, worker.settings)
+            return Drained(admitted=False)
+        _with_crew(controller)
     except BaseException:
         logger.exception("worker failed")
         controller.give_up()
@@ -108,21 +107,21 @@ def _see_to_a_leader(connection: Connection, settings: Settings) -> None:
         logger.warning("no look for a leader", extra={"error": str(error)})
 
 
-def _with_crew(controller: "_Controller", event: WorkerEvent) -> None:
+def _with_crew(controller: "_Controller") -> None:
     if controller.crew.concurrency == 1:
-        _inline(controller, event)
+        _inline(controller)
         return
-    controller.run(event)
+    controller.run()
     controller.crew.join()
 
 
-def _inline(controller: "_Controller", event: WorkerEvent) -> None:
+def _inline(controller: "_Controller") -> None:
     """Handlers in this thread, the controller in another: so it can still keep their time."""
     failure: list[BaseException] = []
 
     def control() -> None:
         try:
-            controller.run(event)
+            controller.run()
         except BaseException as error:
             failure.append(error)
             controller.give_up()
@@ -169,11 +168,35 @@ class _Controller:
             # next invocation. The platform reports the loss, and the rescue frees what we hold.
             self.worker.end_process(1)
 
+    # ===== the start =====
+
+    def start(self, event: WorkerEvent) -> bool:
+        """Takes the slot, and with it the first jobs: those that the event names, or the most urgent."""
+        self.most = self._by_time(self.crew.concurrency)
+        if event.ids and event.ticked_at is not None:
+            if not slots.start(self.connection, event.slot, self.token, self._hold_seconds()):
+                return False
+            self._survive(partial(self._claim_handed, event.ids, event.ticked_at))
+            return True
+        fence = uuid4()
+        try:
+            claims = lanes.start_and_claim(self.connection, self._terms(self.most, idle=True), fence, event.slot)
+        except psycopg.OperationalError:
+            # The reply may be lost and not the claim. Under its fence it is ours; the rest may be a twin's of this event.
+            self.connection = self.worker.reconnect()
+            unheard = [held for held in self._carried() if held.token == fence]
+            if not unheard:
+                raise
+            self._hand_back(unheard)
+            self.reconnected = True
+            return True
+        if claims is not None:
+            self._survive(partial(self._claimed, claims, idle=True))
+        return claims is not None
+
     # ===== the loop =====
 
-    def run(self, event: WorkerEvent) -> None:
-        if event.ids and event.ticked_at is not None:
-            self._survive(partial(self._claim_handed, event.ids, event.ticked_at))
+    def run(self) -> None:
         while not (self.leaving and self._idle()):
             self._settle(self.crew.collect(self._patience()))
             self._survive(self._take_ahead)
@@ -228,18 +251,21 @@ class _Controller:
         if self.ahead.under_way >= DEPTH or (not idle and (now < self.quiet_until or self._alone())):
             return
         nimble = self.crew.nimble(now - self.worker.settings.batch_wait_seconds / 2)
-        settings = self.worker.settings
-        by_time = self.worker.pace.batch_size(nimble, settings.batch_wait_seconds, settings.batch_jobs_max)
-        self.most = min(by_time, self.most_by_size)
+        self.most = min(self._by_time(nimble), self.most_by_size)
         enough = self.most if self.deep else self.most // 2
         if nimble <= 0 or self.crew.waiting > enough:
             return
         if not self.ahead.under_way and (idle or not self.deep):
             self._claimed(self._fetch(idle)(self.connection), idle)
         # Two only where a batch is over in far less than the time that a claimed job may wait.
-        depth = DEPTH if self.most == settings.batch_jobs_max else 1
+        depth = DEPTH if self.most == self.worker.settings.batch_jobs_max else 1
         while self.deep and self.ahead.under_way < depth:
             self.ahead.begin(self._fetch(idle=False))
+
+    def _by_time(self, runners: int) -> int:
+        """Jobs that so many runners get through before the last one has waited too long."""
+        settings = self.worker.settings
+        return self.worker.pace.batch_size(runners, settings.batch_wait_seconds, settings.batch_jobs_max)
 
     def _fetch(self, idle: bool) -> Fetch:
         return partial(lanes.claim, terms=self._terms(self.most, idle), token=uuid4())
@@ -294,16 +320,14 @@ class _Controller:
             most=most,
             reach=most + self.reach_extra,
             idle=idle,
-            lease_seconds=self.worker.remaining_seconds() + settings.lease_margin_seconds,
+            lease_seconds=self._hold_seconds(),
             ageing_seconds=settings.ageing_seconds,
             max_attempts=settings.max_attempts,
         )
 
     def _claim_handed(self, ids: Sequence[UUID], ticked_at: datetime) -> None:
-        settings = self.worker.settings
-        most = self.worker.pace.batch_size(self.crew.concurrency, settings.batch_wait_seconds, settings.batch_jobs_max)
-        terms = self._terms(most, idle=True)
-        self._take(lanes.claim_handed(self.connection, terms, uuid4(), ids, ticked_at, settings.tick_seconds))
+        terms, fresh_seconds = self._terms(self.most, idle=True), self.worker.settings.tick_seconds
+        self._take(lanes.claim_handed(self.connection, terms, uuid4(), ids, ticked_at, fresh_seconds))
 
     def _take(self, claims: Sequence[Claim]) -> None:
         now = time.monotonic()
@@ -322,7 +346,6 @@ class _Controller:
         """Lets go of the slot, commits, then looks once more: whoever posts now finds the slot free and wakes a worker."""
         slots.free(self.connection, [self.token])
         settings = self.worker.settings
-        hold = self.worker.remaining_seconds() + settings.lease_margin_seconds
         self.empty_looks += 1
         if not lanes.work_left(self.connection):
             self.leaving = True
@@ -330,7 +353,7 @@ class _Controller:
         # There is work, but others hold it locked: a rival that is claiming, or a caller who is adding children. Look
         # further down the line, a little later. What is still locked then is left to the next tick, if somebody ticks.
         if self.empty_looks > LOOK_AGAIN_MAX or not slots.retake(
-            self.connection, self.token, settings.worker_slots, hold
+            self.connection, self.token, settings.worker_slots, self._hold_seconds()
         ):
             self.leaving = True
             wake.wake_leader(self.connection, settings)
@@ -353,6 +376,10 @@ class _Controller:
         ticket.ends_by = ticket.started_at + min(timeout, room)
         job_context = execute.JobContext(ticket.claim, ticket.ends_by, self.crew.ask)
         return execute.execute(ticket.claim, ticket.job_type, job_context, resolve, settings)
+
+    def _hold_seconds(self) -> float:
+        """How long from now a slot, or a job, is ours: beyond the platform's kill."""
+        return self.worker.remaining_seconds() + self.worker.settings.lease_margin_seconds
 
     def _room(self) -> float:
         """Seconds that handlers may still use."""
@@ -435,9 +462,14 @@ class _Controller:
 
     def _hand_back_unheard(self) -> None:
         known = {ticket.claim.id for ticket in self.crew.tickets()} | {ticket.claim.id for ticket, _ in self.unsettled}
-        carried = settle_store.carried_by(self.connection, self.token, rescue.defaults(self.worker.settings))
-        if unheard := [held for held in carried if held.id not in known]:
-            settle(self.connection, [(held, HandBack()) for held in unheard])
+        self._hand_back(held for held in self._carried() if held.id not in known)
+
+    def _carried(self) -> list[Held]:
+        return settle_store.carried_by(self.connection, self.token, rescue.defaults(self.worker.settings))
+
+    def _hand_back(self, unheard: Iterable[Held]) -> None:
+        if ends := [(held, HandBack()) for held in unheard]:
+            settle(self.connection, ends)
 
     # ===== leaving =====
 

@@ -16,6 +16,13 @@ greatest(1, job.priority
     - (job.ready_at <= coalesce(dilamme.clock() - 2 * %(ageing)s::interval, '-infinity'))::integer)
     AS effective
 
+-- fragment: ordered
+ordered AS MATERIALIZED (
+    SELECT job.id,
+-- include: effective
+    FROM head AS job ORDER BY effective, job.ready_at, job.created_at, job.id LIMIT %(reach)s
+),
+
 -- fragment: take
 -- From `ordered` (the first `reach` of the exact order) lock the first `most` that nobody holds, and claim them.
 --
@@ -63,14 +70,23 @@ claimed AS (
               job.created_at, job.started_at, job.series_id, job.unknown_since,
 -- include: effective
 )
-SELECT claimed.id, claimed.type, claimed.priority, claimed.attempt, most.attempts AS max_attempts, claimed.ready_at,
+
+-- fragment: claim_columns
+claimed.id, claimed.type, claimed.priority, claimed.attempt, most.attempts AS max_attempts, claimed.ready_at,
        claimed.started_at, claimed.series_id, claimed.unknown_since, claimed.attempt >= most.attempts AS last_attempt,
        claimed.payload
-FROM claimed
+
+-- fragment: in_order
 LEFT JOIN dilamme.job_types AS job_type ON job_type.type = claimed.type
 CROSS JOIN LATERAL (
     SELECT coalesce(claimed.max_attempts, job_type.max_attempts, %(max_attempts)s) AS attempts) AS most
 ORDER BY claimed.effective, claimed.ready_at, claimed.created_at, claimed.id
+
+-- fragment: claims
+SELECT
+-- include: claim_columns
+FROM claimed
+-- include: in_order
 
 -- name: lane_heads
 -- include: lane_heads
@@ -79,12 +95,9 @@ ORDER BY claimed.effective, claimed.ready_at, claimed.created_at, claimed.id
 WITH head AS MATERIALIZED (
 -- include: lane_heads
 ),
-ordered AS MATERIALIZED (
-    SELECT job.id,
--- include: effective
-    FROM head AS job ORDER BY effective, job.ready_at, job.created_at, job.id LIMIT %(reach)s
-),
+-- include: ordered
 -- include: take
+-- include: claims
 
 -- name: claim_handed
 -- As `claim`, among the ids that the scheduler's heap chose for this worker; unless the choice is older than a tick,
@@ -94,6 +107,25 @@ WITH ordered AS MATERIALIZED (
     WHERE %(ticked_at)s::timestamptz >= dilamme.clock() - %(fresh)s::interval
 ),
 -- include: take
+-- include: claims
+
+-- name: start_and_claim
+-- `start` and the first `claim` in one: a round trip and a wait for the disk fewer before the first handler. Zero rows:
+-- the slot is not ours, and nothing is claimed. One row of NULLs: it is, and there is nothing to claim.
+WITH started AS MATERIALIZED (
+-- include: start
+),
+head AS MATERIALIZED (
+    SELECT head.* FROM started CROSS JOIN (
+-- include: lane_heads
+    ) AS head
+),
+-- include: ordered
+-- include: take
+SELECT
+-- include: claim_columns
+FROM started LEFT JOIN claimed ON true
+-- include: in_order
 
 -- name: work_left
 -- Is anything claimable? The look after a worker has let go of its slot. By lanes and in their order: where many rows

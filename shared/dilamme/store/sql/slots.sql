@@ -41,11 +41,14 @@ FROM (
 -- include: whether_nobody_leads
 ) AS leader
 
--- name: start
+-- fragment: start
 -- Zero rows: the event came twice, or too late. The worker leaves and claims nothing.
-UPDATE dilamme.worker_slots SET state = 'started', held_until = dilamme.clock() + %(hold)s::interval
-WHERE slot = %(slot)s AND token = %(token)s AND state = 'invited'
+UPDATE dilamme.worker_slots SET state = 'started', held_until = dilamme.clock() + %(lease)s::interval
+WHERE slot = %(slot)s AND token = %(worker)s AND state = 'invited'
 RETURNING slot
+
+-- name: start
+-- include: start
 
 -- name: holds
 SELECT EXISTS (SELECT FROM dilamme.worker_slots WHERE token = %(token)s AND state = 'started') AS holds
