@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+from dilamme.domain.appetite import Appetite
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim, Held, Reason
 from dilamme.domain.outcome import HandBack, Outcome, after_failure
@@ -37,10 +38,6 @@ logger = logging.getLogger("dilamme.drain")
 
 POLL_SECONDS = 0.2  # while some runners are idle and others busy
 LOOK_AGAIN_MAX = 5  # empty claims in a row, while there is work that others hold locked
-AHEAD_JOBS_MIN = 100  # a full claim of so many: the jobs are short and the backlog deep, a second connection pays
-BATCH_CHARACTERS_MAX = 16_000_000  # of payloads in one claim, by the last one's: a worker's memory is small
-REACH_MIN = 32
-REACH_MAX = 10_000
 
 _UNKNOWN = JobType("unknown", lambda payload, context: None)
 
@@ -149,15 +146,14 @@ class _Controller:
     quiet_until: float = 0.0
     kept_up_at: float = field(default_factory=time.monotonic)  # when all that was ready was in our hands
     empty_looks: int = 0
-    reach_extra: int = REACH_MIN
-    most: int = 0  # that the last claim could have taken
-    deep: bool = False  # it took as many, and they were many
-    most_by_size: int = REACH_MAX
+    appetite: Appetite = field(init=False)
     crew: Crew = field(init=False)
     ahead: Ahead = field(init=False)
 
     def __post_init__(self) -> None:
-        self.crew = Crew(self.worker.settings.worker_concurrency, self._execute)
+        settings = self.worker.settings
+        self.appetite = Appetite(self.worker.pace, settings.batch_wait_seconds, settings.batch_jobs_max)
+        self.crew = Crew(settings.worker_concurrency, self._execute)
         self.ahead = Ahead(self.worker.connect, self.crew.nudge)
 
     def give_up(self) -> None:
@@ -172,7 +168,7 @@ class _Controller:
 
     def start(self, event: WorkerEvent) -> bool:
         """Takes the slot, and with it the first jobs: those that the event names, or the most urgent."""
-        self.most = self._by_time(self.crew.concurrency)
+        self.appetite.fit(self.crew.concurrency)
         if event.ids and event.ticked_at is not None:
             if not slots.start(self.connection, event.slot, self.token, self._hold_seconds()):
                 return False
@@ -180,7 +176,7 @@ class _Controller:
             return True
         fence = uuid4()
         try:
-            claims = lanes.start_and_claim(self.connection, self._terms(self.most, idle=True), fence, event.slot)
+            claims = lanes.start_and_claim(self.connection, self._terms(idle=True), fence, event.slot)
         except psycopg.OperationalError:
             # The reply may be lost and not the claim. Under its fence it is ours; the rest may be a twin's of this event.
             self.connection = self.worker.reconnect()
@@ -251,39 +247,26 @@ class _Controller:
         if self.ahead.under_way >= DEPTH or (not idle and (now < self.quiet_until or self._alone())):
             return
         nimble = self.crew.nimble(now - self.worker.settings.batch_wait_seconds / 2)
-        self.most = min(self._by_time(nimble), self.most_by_size)
-        enough = self.most if self.deep else self.most // 2
+        appetite = self.appetite
+        appetite.fit(nimble)
+        enough = appetite.most if appetite.deep else appetite.most // 2
         if nimble <= 0 or self.crew.waiting > enough:
             return
-        if not self.ahead.under_way and (idle or not self.deep):
+        if not self.ahead.under_way and (idle or not appetite.deep):
             self._claimed(self._fetch(idle)(self.connection), idle)
-        # Two only where a batch is over in far less than the time that a claimed job may wait.
-        depth = DEPTH if self.most == self.worker.settings.batch_jobs_max else 1
-        while self.deep and self.ahead.under_way < depth:
+        depth = DEPTH if appetite.whole else 1
+        while appetite.deep and self.ahead.under_way < depth:
             self.ahead.begin(self._fetch(idle=False))
 
-    def _by_time(self, runners: int) -> int:
-        """Jobs that so many runners get through before the last one has waited too long."""
-        settings = self.worker.settings
-        return self.worker.pace.batch_size(runners, settings.batch_wait_seconds, settings.batch_jobs_max)
-
     def _fetch(self, idle: bool) -> Fetch:
-        return partial(lanes.claim, terms=self._terms(self.most, idle), token=uuid4())
+        return partial(lanes.claim, terms=self._terms(idle), token=uuid4())
 
     def _claimed(self, claims: Sequence[Claim], idle: bool) -> None:
         self._take(claims)
-        self.deep = len(claims) == self.most >= AHEAD_JOBS_MIN
-        short = len(claims) < self.most
-        if short:
+        if self.appetite.learn(claims):
             self.kept_up_at = time.monotonic()
         if claims:
             self.empty_looks = 0
-            characters = sum([one.payload_characters for one in claims])
-            self.most_by_size = max(1, BATCH_CHARACTERS_MAX * len(claims) // characters)
-            self.most = min(self.most, self.most_by_size)
-            # Short, with more before and after it: rivals held what it looked at. Look further down, for a while.
-            widen = short and self.most >= AHEAD_JOBS_MIN
-            self.reach_extra = min(REACH_MAX, self.most) if widen else max(REACH_MIN, self.reach_extra - REACH_MIN)
         elif not idle:
             self.quiet_until = time.monotonic() + POLL_SECONDS
         else:
@@ -296,7 +279,7 @@ class _Controller:
             # Too many connections, or this one was lost: the first one claims again.
             logger.warning("claiming ahead failed", extra={"error": str(error)})
             self._take(self.ahead.close())
-            self.deep, self.reconnected = False, True
+            self.appetite.deep, self.reconnected = False, True
             self._hand_back_unheard()
         else:
             if claims is not None:
@@ -313,12 +296,12 @@ class _Controller:
         # It was claimed while nothing was in hand, and nothing is claimed beside it.
         return self.crew.in_hand == 1 and any(ticket.claim.last_attempt for ticket in self.crew.tickets())
 
-    def _terms(self, most: int, idle: bool) -> lanes.Terms:
+    def _terms(self, idle: bool) -> lanes.Terms:
         settings = self.worker.settings
         return lanes.Terms(
             worker=self.token,
-            most=most,
-            reach=most + self.reach_extra,
+            most=self.appetite.most,
+            reach=self.appetite.reach,
             idle=idle,
             lease_seconds=self._hold_seconds(),
             ageing_seconds=settings.ageing_seconds,
@@ -326,7 +309,7 @@ class _Controller:
         )
 
     def _claim_handed(self, ids: Sequence[UUID], ticked_at: datetime) -> None:
-        terms, fresh_seconds = self._terms(self.most, idle=True), self.worker.settings.tick_seconds
+        terms, fresh_seconds = self._terms(idle=True), self.worker.settings.tick_seconds
         self._take(lanes.claim_handed(self.connection, terms, uuid4(), ids, ticked_at, fresh_seconds))
 
     def _take(self, claims: Sequence[Claim]) -> None:
@@ -358,7 +341,7 @@ class _Controller:
             self.leaving = True
             wake.wake_leader(self.connection, settings)
             return
-        self.reach_extra = min(REACH_MAX, self.reach_extra * 4)
+        self.appetite.look_further()
         time.sleep(0.005 * self.empty_looks)
 
     # ===== running (in the crew's threads) =====

@@ -1,0 +1,55 @@
+"""How many jobs a worker claims next, and how far down the line it looks for them."""
+
+from collections.abc import Sequence
+
+from dilamme.domain.job import Claim
+from dilamme.domain.pace import Pace
+
+DEEP_JOBS_MIN = 100  # a full claim of so many: the jobs are short and the backlog deep, a second connection pays
+BATCH_CHARACTERS_MAX = 16_000_000  # of payloads in one claim, by the last one's: a worker's memory is small
+REACH_MIN = 32
+REACH_MAX = 10_000
+
+
+class Appetite:
+    """The size of a worker's next claim: by the time that its jobs take, and by what the claims before came to."""
+
+    def __init__(self, pace: Pace, wait_seconds: float, jobs_max: int) -> None:
+        self.most = 0  # jobs that the next claim may take, or that the last one might have taken
+        self.deep = False  # it took as many, and they were many
+        self._pace = pace
+        self._wait_seconds = wait_seconds
+        self._jobs_max = jobs_max
+        self._most_by_size = jobs_max
+        self._extra = REACH_MIN
+
+    @property
+    def reach(self) -> int:
+        """Jobs to look at: as many as may be taken, and some for those that rivals hold locked."""
+        return self.most + self._extra
+
+    @property
+    def whole(self) -> bool:
+        """Is the next claim as large as a claim may ever be: is it over in far less time than its jobs may wait?"""
+        return self.most == self._jobs_max
+
+    def fit(self, runners: int) -> None:
+        """Makes the next claim one that so many runners get through before its last job has waited too long."""
+        self.most = min(self._pace.batch_size(runners, self._wait_seconds, self._jobs_max), self._most_by_size)
+
+    def learn(self, claims: Sequence[Claim]) -> bool:
+        """What a claim came to; True if it took all that was to be had, short of what it might have taken."""
+        self.deep = len(claims) == self.most >= DEEP_JOBS_MIN
+        short = len(claims) < self.most
+        if claims:
+            characters = sum([one.payload_characters for one in claims])
+            self._most_by_size = max(1, BATCH_CHARACTERS_MAX * len(claims) // characters)
+            self.most = min(self.most, self._most_by_size)
+            # Short, with more before and after it: rivals held what it looked at. Look further down, for a while.
+            widen = short and self.most >= DEEP_JOBS_MIN
+            self._extra = min(REACH_MAX, self.most) if widen else max(REACH_MIN, self._extra - REACH_MIN)
+        return short
+
+    def look_further(self) -> None:
+        """There is more, and others hold what was looked at."""
+        self._extra = min(REACH_MAX, self._extra * 4)
