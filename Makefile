@@ -112,10 +112,7 @@ PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not he
 
 .venv/ready: requirements.lock
 	$(if $(PROBLEM),$(error $(PROBLEM)))
-	@echo 'Setting up .venv, once …'
-	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@touch $@
+	@$(PYTHON) -P local/set_up.py .venv $<
 
 # What the users' job handlers need; often nothing, of which pip would warn.
 .venv/ready-worker: functions/worker/requirements.txt .venv/ready
@@ -125,7 +122,4 @@ PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not he
 # Environments of their own: the SAM CLI's (it pins versions that the functions do not run with), the benchmarks' rivals.
 .venv-%/ready: requirements-%.lock
 	$(if $(PROBLEM),$(error $(PROBLEM)))
-	@echo 'Setting up .venv-$*, once …'
-	@$(PYTHON) -m venv --clear .venv-$*
-	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
-	@touch $@
+	@$(PYTHON) -P local/set_up.py .venv-$* $<
