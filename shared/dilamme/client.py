@@ -12,6 +12,7 @@ from dilamme import settings
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
 from dilamme.domain.submission import BATCH_JOBS_MAX, BatchSubmission, Submission, parse
 from dilamme.store.connection import connect
+from dilamme.store.faults import migrated
 from dilamme.usecases.session import database_url
 from dilamme.usecases.submit import submit_here
 
@@ -31,8 +32,9 @@ def submit(
 ) -> UUID:
     """Stores a job in the transaction that ``connection`` is in, so that it exists exactly if the caller's data does.
 
-    ``payload`` is any JSON up to 256 KiB; an empty object when left out. On a connection in autocommit mode, outside a transaction, it is stored at once. Keep the transaction short: while
-    it is open, the jobs in ``dependency_ids`` cannot be completed.
+    ``payload`` is any JSON up to 256 KiB; an empty object when left out. On a connection in autocommit mode, outside a
+    transaction, it is stored at once. Keep the transaction short: while it is open, the jobs in ``dependency_ids``
+    cannot be completed.
 
     Returns:
         The job's id; with an ``idempotency_key`` that was used before for the same job, the first one's.
@@ -40,6 +42,8 @@ def submit(
     Raises:
         dilamme.domain.errors.InvalidInput: a value is wrong; ``.faults`` name the fields. Nothing was stored.
         dilamme.domain.errors.Conflict: the idempotency key stands for another job.
+        dilamme.domain.errors.SchemaError: the database has not been migrated.
+        psycopg.Error: whatever else PostgreSQL says.
     """
     fields = {
         "type": type,
@@ -51,7 +55,9 @@ def submit(
         "max_attempts": max_attempts,
         "on_dependency_failure": on_dependency_failure,
     }
-    return submit_here(connection, [parse(Submission, fields)], idempotency_key, single=True).ids[0]
+    job = parse(Submission, fields)
+    with migrated():
+        return submit_here(connection, [job], idempotency_key, single=True).ids[0]
 
 
 def submit_many(
@@ -68,11 +74,13 @@ def submit_many(
         dilamme.domain.errors.InvalidInput: as in `submit`, with the job's place in the pointer; or jobs wait for each
             other.
         dilamme.domain.errors.Conflict: the idempotency key stands for another batch.
+        dilamme.domain.errors.SchemaError, psycopg.Error: as in `submit`.
     """
     batch = [parse(BatchSubmission, fields, place) for place, fields in enumerate(jobs)]
     if not 1 <= len(batch) <= BATCH_JOBS_MAX:
         raise InvalidInput(Fault("/jobs", f"must hold 1 to {BATCH_JOBS_MAX} jobs, not {len(batch)}"))
-    return submit_here(connection, batch, idempotency_key).ids
+    with migrated():
+        return submit_here(connection, batch, idempotency_key).ids
 
 
 def wake(connection: psycopg.Connection[Any] | None = None) -> None:
@@ -84,6 +92,7 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
 
     Raises:
         dilamme.domain.errors.ConfigurationError: it is not known what to invoke, or the connection is in a transaction.
+        dilamme.domain.errors.SchemaError, psycopg.Error: as in `submit`.
     """
     from dilamme.usecases import wake as usecase  # noqa: PLC0415  whoever never wakes does not import boto3
 
@@ -91,13 +100,14 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
     if not loaded.worker_function:
         raise ConfigurationError("DILAMME_WORKER_FUNCTION is not set: give the name of the worker function to wake")
     if connection is None:
-        with closing(connect(database_url())) as own:
+        with closing(connect(database_url())) as own, migrated():
             usecase.wake(own, loaded, due=True, later=True)
         return
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         raise ConfigurationError("wake() was called inside a transaction: commit first, or the worker sees nothing")
     kept, connection.autocommit = connection.autocommit, True  # an invitation must be there before its worker is
     try:
-        usecase.wake(connection, loaded, due=True, later=True)
+        with migrated():
+            usecase.wake(connection, loaded, due=True, later=True)
     finally:
         connection.autocommit = kept

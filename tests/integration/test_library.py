@@ -1,6 +1,6 @@
 """`dilamme.submit` in a transaction of the caller's own: the job exists exactly if the caller's data does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from uuid import UUID
@@ -9,8 +9,10 @@ import psycopg
 import pytest
 
 import dilamme
-from dilamme.domain.errors import Conflict, InvalidInput
+from dilamme import settings
+from dilamme.domain.errors import Conflict, InvalidInput, SchemaError
 from dilamme.store.connection import Connection
+from tests.databases import Databases
 from tests.integration.entrance import Entrance
 from tests.integration.jobs import ECHO, row, rows, tally
 
@@ -150,3 +152,42 @@ def test_a_caller_whose_rows_are_dictionaries_gets_ids_too(connection: Connectio
         assert dilamme.submit(caller, ECHO, idempotency_key="key") is not None
         caller.commit()
     assert tally(connection) == {"pending": 1}
+
+
+@pytest.fixture
+def unprepared(databases: Databases) -> Iterator[Connection]:
+    """An application's connection to a database that nobody has migrated."""
+    name = databases.create_empty()
+    with closing(psycopg.connect(databases.server.url(name))) as caller:
+        caller.execute("CREATE TABLE orders (number integer)")
+        caller.commit()
+        yield caller
+    databases.drop(name)
+
+
+CALLS: dict[str, Callable[[Connection], object]] = {
+    "submit": lambda caller: dilamme.submit(caller, ECHO),
+    "submit with a key": lambda caller: dilamme.submit(caller, ECHO, idempotency_key="one"),
+    "submit_many": lambda caller: dilamme.submit_many(caller, [{"type": ECHO}] * 2),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_in_a_database_without_the_schema_it_says_so_and_the_callers_data_stand(
+    unprepared: Connection, call: str
+) -> None:
+    unprepared.execute("INSERT INTO orders VALUES (1)")
+    with pytest.raises(SchemaError, match="run the migrate function") as refused:
+        CALLS[call](unprepared)
+    assert isinstance(refused.value.__cause__, psycopg.errors.UndefinedTable)
+    unprepared.commit()
+    assert _orders(unprepared) == 1
+
+
+def test_a_wake_in_a_database_without_the_schema_says_so_too(
+    unprepared: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "load", lambda: settings.read({"DILAMME_WORKER_FUNCTION": "worker"}))
+    with pytest.raises(SchemaError, match="run the migrate function"):
+        dilamme.wake(unprepared)
+    assert not unprepared.autocommit

@@ -1,5 +1,8 @@
 """What PostgreSQL's errors mean to whoever called: a database to wait for, or one to migrate."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import psycopg
 
 from dilamme.domain.errors import DatabaseUnavailable, DilammeError, OutcomeUnknown, SchemaError
@@ -10,6 +13,7 @@ _NOT_MIGRATED = (
     psycopg.errors.UndefinedColumn,
     psycopg.errors.UndefinedFunction,
 )
+_REMEDY = "the database has not been migrated: run the migrate function"
 # OperationalError: no connection, too many, a timeout of ours, shutdown. The others: a standby after a failover, a
 # transaction that was idle for too long.
 _UNAVAILABLE = (
@@ -25,12 +29,24 @@ def meaning(error: Exception) -> Exception:
     Any other error is returned as it is.
     """
     if isinstance(error, _NOT_MIGRATED):
-        return SchemaError("the database has not been migrated: run the migrate function")
+        return SchemaError(_REMEDY)
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return OutcomeUnknown(_primary_message(error))  # not PostgreSQL's word but the silence after a statement
     if isinstance(error, _UNAVAILABLE):
         return DatabaseUnavailable(_primary_message(error))
     return DilammeError(_primary_message(error)) if isinstance(error, psycopg.Error) else error
+
+
+@contextmanager
+def migrated() -> Iterator[None]:
+    """For a caller's own connection: a missing schema is told plainly, with PostgreSQL's error as the cause.
+
+    Every other error stays PostgreSQL's: the caller's transaction is the caller's to repeat or to give up.
+    """
+    try:
+        yield
+    except _NOT_MIGRATED as error:
+        raise SchemaError(_REMEDY) from error
 
 
 def _primary_message(error: Exception) -> str:
