@@ -1,6 +1,7 @@
 """The API's description of itself: valid, complete, committed, and true to what the API answers."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
+from dilamme.domain.submission import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
 from functions.api import handler as api
 from tests.functions import openapi_file
 from tests.functions.door import get, post, submit
@@ -45,6 +47,16 @@ def test_every_route_is_described_with_its_answers_and_problems(document: dict[s
             assert (content["schema"]["$ref"] == "#/components/schemas/Problem") is problem
         assert {"500", "503"} < operation["responses"].keys()
         assert ("requestBody" in operation) is ("415" in operation["responses"])
+
+
+def test_what_must_match_a_pattern_is_refused_in_words(document: dict[str, Any]) -> None:
+    patterns = set(re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', json.dumps(document)))
+    assert {json.loads(pattern) for pattern in patterns} == set(IN_WORDS)
+    answer = post("/jobs", {"type": "Send mail"}, "a b")
+    assert {error["pointer"]: error["detail"] for error in answer.json["errors"]} == {
+        "/type": f"must be {IN_WORDS[TYPE_PATTERN]}",
+        "/idempotency-key": f"must be {IN_WORDS[IDEMPOTENCY_KEY_PATTERN]}",
+    }
 
 
 def test_the_document_describes_what_may_be_asked(document: dict[str, Any]) -> None:

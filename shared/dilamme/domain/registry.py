@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.domain.retry import SECONDS_MAX
-from dilamme.domain.submission import TYPE_PATTERN
+from dilamme.domain.submission import IN_WORDS, TYPE_PATTERN
 
 Handler = Callable[[Any, Any], Any]
 H = TypeVar("H", bound=Handler)
@@ -106,7 +106,7 @@ class Registry(Mapping[str, JobType]):
     def add(self, job_type: JobType) -> None:
         """Registers a type; see `job`."""
         if not re.fullmatch(TYPE_PATTERN.strip("^$"), job_type.type):
-            raise ConfigurationError(f"job type {job_type.type!r} must match {TYPE_PATTERN}")
+            raise ConfigurationError(f"job type {job_type.type!r} must be {IN_WORDS[TYPE_PATTERN]}")
         if (rival := self._types.get(job_type.type)) is not None:
             raise ConfigurationError(
                 f"job type '{job_type.type}' is registered twice: by {_place(rival.handler)} and {_place(job_type.handler)}"

@@ -33,6 +33,12 @@ INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
 JSON_DEPTH_MAX = 200
 FIELDS_MAX = 50
 IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
+REF_PATTERN = r"^[\x21-\x7e]{1,100}$"
+IN_WORDS = {
+    TYPE_PATTERN: "up to 100 of a-z, 0-9, '_', '.' and '-', the first a letter: such as email.send",
+    IDEMPOTENCY_KEY_PATTERN: "1 to 255 visible ASCII characters, without spaces",
+    REF_PATTERN: "1 to 100 visible ASCII characters, without spaces",
+}
 
 # datetime.fromisoformat alone takes far more than RFC 3339 (weeks, no zone, no seconds).
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
@@ -162,7 +168,7 @@ def _uuid(value: Any) -> UUID:
 Moment = Annotated[datetime, PlainValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 JobId = Annotated[UUID, PlainValidator(_uuid), WithJsonSchema({"type": "string", "format": "uuid"})]
 Payload = Annotated[str, PlainValidator(_payload), WithJsonSchema({"description": "Any JSON, up to 256 KiB."})]
-Ref = Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,100}$")]
+Ref = Annotated[str, Field(pattern=REF_PATTERN)]
 
 
 class Request(BaseModel):
@@ -264,7 +270,7 @@ def detail(error: Mapping[str, Any]) -> str:
         case "missing":
             return "is required"
         case "string_pattern_mismatch":
-            return f"must match {error['ctx']['pattern']}"
+            return f"must be {IN_WORDS[error['ctx']['pattern']]}"
         case "model_type" | "model_attributes_type":
             return "must be a JSON object"
         case _:
