@@ -103,12 +103,13 @@ clean: ## removes the environment and the caches; the data in .data stays
 	rm -rf .venv .venv-sam .venv-bench benchmarks/node/node_modules .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Prints nothing, or why this Python will not do; as an error of make's own it is one line.
+# Prints nothing, or why this Python will not do; as an error of make's own it is one line. `true`: of a command that ends
+# with 127, as a shim for a Python that is not installed does, make would throw the words away and go on.
 PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not here: install Python 3.11 or newer"; exit; }; \
 	$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; \
 	sys.version_info >= (3, 11) or sys.exit("Dilamme needs Python 3.11 or newer, and $(PYTHON) is " + v + ": try PYTHON=python3.13"); \
 	import importlib.util as u; \
-	u.find_spec("ensurepip") or sys.exit("$(PYTHON) has no venv with pip: on Debian, apt-get install python3-venv")' 2>&1)
+	u.find_spec("ensurepip") or sys.exit("$(PYTHON) has no venv with pip: on Debian, apt-get install python3-venv")' 2>&1; true)
 
 .venv/ready: requirements.lock
 	$(if $(PROBLEM),$(error $(PROBLEM)))
