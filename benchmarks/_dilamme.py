@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from uuid import uuid4
@@ -84,7 +85,8 @@ class Workers:
         self._environments = [Environment(function, log) for _ in range(workers)]
         for environment in self._environments:
             environment.wait_until_ready()
-            self._call(environment, {"slot": 0, "token": str(uuid4())})  # as the stack does: warm, and connected
+            # Warm and connected, as the stack does it; with an id, so that it leaves before the table that is locked.
+            self._call(environment, worker_event(slots.Invitation(0, uuid4()), [uuid4()], datetime.now(UTC)))
 
     def start(self) -> None:
         with closing(connect(self._url)) as connection:

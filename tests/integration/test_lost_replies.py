@@ -75,6 +75,21 @@ def test_a_worker_whose_start_broke_takes_nothing_from_a_twin_of_its_event(
     assert workshop.ran == []
 
 
+def test_a_worker_whose_start_was_refused_asks_no_more(
+    connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration that holds the table, say: nothing was claimed, and the report of this failure calls another worker."""
+
+    def refused(*arguments: object) -> Any:
+        raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
+
+    event = workshop.invite()
+    monkeypatch.setattr(lanes, "start_and_claim", refused)
+    workshop.before_reconnect = lambda: pytest.fail("no reason to reconnect")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        workshop.work(event)
+
+
 def test_a_settle_that_nobody_heard_of_is_not_done_twice(
     connection: Connection, workshop: Workshop, cable: Wire
 ) -> None:

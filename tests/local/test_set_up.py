@@ -1,5 +1,7 @@
 """Two `make` in one fresh checkout: `make run` in one terminal, `make test` in another."""
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -60,3 +62,32 @@ def test_a_failure_is_makes_too_and_is_not_taken_for_done(start: Start, tmp_path
     (tmp_path / "requirements.lock").write_text("no-such-package==1.0\n")
     assert start().wait(60) == 1
     assert not (tmp_path / ".venv" / "ready").exists()
+
+
+PYTHONS = {
+    "is not installed": ("", "is not here: install Python 3.11 or newer"),
+    "is a shim for none": ("#!/bin/sh\necho 'shim: no such version' >&2\nexit 127\n", "shim: no such version"),
+    "is too old": (f"#!/bin/sh\nshift\nexec '{sys.executable}' -c \"import sys; sys.version_info = (3, 9); $1\"\n", "is 3.9"),
+}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_python_that_will_not_do_is_told_in_one_line_and_nothing_is_made(python: str, tmp_path: Path) -> None:
+    script, told = PYTHONS[python]
+    for name in ("Makefile", "requirements.lock"):
+        shutil.copy(CHECKOUT / name, tmp_path)
+    other = tmp_path / "other-python"
+    if script:
+        other.write_text(script)
+        other.chmod(0o755)
+    made = subprocess.run(
+        ["make", "check", f"PYTHON={other}"], check=False, cwd=tmp_path, capture_output=True, text=True, env=_ENVIRONMENT
+    )
+    assert made.returncode == 2
+    (line,) = made.stderr.splitlines()
+    assert told in line
+    assert not (tmp_path / ".venv").exists()
+
+
+# Of a make that runs the tests; one of our own would take over its flags.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}

@@ -177,7 +177,9 @@ class _Controller:
         fence = uuid4()
         try:
             claims = lanes.start_and_claim(self.connection, self._terms(idle=True), fence, event.slot)
-        except psycopg.OperationalError:
+        except psycopg.OperationalError as error:
+            if error.sqlstate is not None:
+                raise  # PostgreSQL's own word that nothing came of it
             # The reply may be lost and not the claim. Under its fence it is ours; the rest may be a twin's of this event.
             self.connection = self.worker.reconnect()
             unheard = [held for held in self._carried() if held.token == fence]
