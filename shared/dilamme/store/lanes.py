@@ -26,7 +26,7 @@ class Terms:
 
 def lane_heads(connection: Connection, reach: int) -> list[Head]:
     """The first ``reach`` ready jobs of each priority."""
-    return [Head(**row) for row in fetch(connection, "lane_heads", {"reach": reach})]
+    return [Head(*row) for row in fetch_tuples(connection, "lane_heads", {"reach": reach})]
 
 
 def claim(connection: Connection, terms: Terms, token: UUID) -> list[Claim]:
