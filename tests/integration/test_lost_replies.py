@@ -20,7 +20,7 @@ from tests.integration.jobs import ECHO, put, put_many, row, rows, series_of, ta
 from tests.integration.wire import Wire, wire
 from tests.integration.workshop import Workshop
 
-CLAIM = b"claimed AS ("
+FIRST_CLAIM, NEXT_CLAIM = b"WITH started AS", b"WITH head AS"
 COMMIT = b"COMMIT"
 
 
@@ -42,13 +42,15 @@ def _by_cable(entrance: Entrance, function: str, cable: Wire) -> str:
     return entrance.url(function).replace(f":{entrance.server.port}/", f":{cable.port}/")
 
 
+@pytest.mark.parametrize("claim", [FIRST_CLAIM, NEXT_CLAIM], ids=["the first", "a later one"])
 def test_jobs_of_a_claim_that_nobody_heard_of_are_handed_back_and_run_at_once(
-    connection: Connection, workshop: Workshop, cable: Wire
+    connection: Connection, workshop: Workshop, cable: Wire, claim: bytes
 ) -> None:
     """They do not wait for the lease, and the lost claim costs no attempt."""
     ids = put_many(connection, [{"payload": number} for number in range(10)])
+    workshop.adjust(batch_jobs_max=4)
     event = workshop.invite()
-    cable.lose_reply(to=CLAIM)
+    cable.lose_reply(to=claim)
     workshop.work(event)
     assert cable.lost == 1
     assert sorted(payload for payload, _ in workshop.ran) == list(range(10))

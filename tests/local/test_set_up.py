@@ -67,7 +67,10 @@ def test_a_failure_is_makes_too_and_is_not_taken_for_done(start: Start, tmp_path
 PYTHONS = {
     "is not installed": ("", "is not here: install Python 3.11 or newer"),
     "is a shim for none": ("#!/bin/sh\necho 'shim: no such version' >&2\nexit 127\n", "shim: no such version"),
-    "is too old": (f"#!/bin/sh\nshift\nexec '{sys.executable}' -c \"import sys; sys.version_info = (3, 9); $1\"\n", "is 3.9"),
+    "is too old": (
+        f"#!/bin/sh\nshift\nexec '{sys.executable}' -c \"import sys; sys.version_info = (3, 9); $1\"\n",
+        "is 3.9",
+    ),
 }
 
 
@@ -81,7 +84,12 @@ def test_a_python_that_will_not_do_is_told_in_one_line_and_nothing_is_made(pytho
         other.write_text(script)
         other.chmod(0o755)
     made = subprocess.run(
-        ["make", "check", f"PYTHON={other}"], check=False, cwd=tmp_path, capture_output=True, text=True, env=_ENVIRONMENT
+        ["make", "check", f"PYTHON={other}"],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=_ENVIRONMENT,
     )
     assert made.returncode == 2
     (line,) = made.stderr.splitlines()
