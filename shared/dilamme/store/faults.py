@@ -13,7 +13,6 @@ _NOT_MIGRATED = (
     psycopg.errors.UndefinedColumn,
     psycopg.errors.UndefinedFunction,
 )
-_REMEDY = "the database has not been migrated: run the migrate function"
 # OperationalError: no connection, too many, a timeout of ours, shutdown. The others: a standby after a failover, a
 # transaction that was idle for too long.
 _UNAVAILABLE = (
@@ -29,7 +28,7 @@ def meaning(error: Exception) -> Exception:
     Any other error is returned as it is.
     """
     if isinstance(error, _NOT_MIGRATED):
-        return SchemaError(_REMEDY)
+        return SchemaError("the database has not been migrated: run the migrate function")
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return OutcomeUnknown(_primary_message(error))  # not PostgreSQL's word but the silence after a statement
     if isinstance(error, _UNAVAILABLE):
@@ -46,7 +45,7 @@ def migrated() -> Iterator[None]:
     try:
         yield
     except _NOT_MIGRATED as error:
-        raise SchemaError(_REMEDY) from error
+        raise meaning(error) from error
 
 
 def _primary_message(error: Exception) -> str:
