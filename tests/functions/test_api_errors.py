@@ -84,7 +84,7 @@ def test_a_newer_schema_that_is_not_compatible_is_unhealthy(connection: Connecti
 @pytest.mark.usefixtures("door")
 def test_a_connection_that_the_server_closed_between_two_requests_is_not_noticed(connection: Connection) -> None:
     post("/jobs", JOB)
-    connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'dilamme_api'")
+    connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'dilamme_api'")
     assert post("/jobs", JOB).status == 201
     assert len(get("/jobs").json["jobs"]) == 2
 

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import psycopg
+import psycopg.rows as rows_as
 import pytest
 
 import dilamme
@@ -145,13 +148,28 @@ def test_a_batch_is_all_or_nothing_and_names_what_is_wrong(connection: Connectio
     assert tally(connection) == {}
 
 
-def test_a_caller_whose_rows_are_dictionaries_gets_ids_too(connection: Connection, entrance: Entrance) -> None:
-    """The row factory is the caller's."""
-    with closing(psycopg.connect(entrance.superuser_url, row_factory=psycopg.rows.dict_row)) as caller:
-        dilamme.submit(caller, ECHO, idempotency_key="key")
-        assert dilamme.submit(caller, ECHO, idempotency_key="key") is not None
+CONNECTIONS: dict[str, dict[str, Any]] = {
+    "rows as dictionaries": {"row_factory": rows_as.dict_row},
+    "rows as their first column": {"row_factory": rows_as.scalar_row},
+    "rows as objects": {"row_factory": rows_as.class_row(SimpleNamespace)},
+    "values bound by the client, as Django does": {"cursor_factory": psycopg.ClientCursor},
+    "placeholders as PostgreSQL's": {"cursor_factory": psycopg.RawCursor},
+}
+
+
+@pytest.mark.parametrize("kind", CONNECTIONS)
+def test_whatever_cursors_and_rows_the_callers_connection_makes_the_jobs_are_stored(
+    connection: Connection, entrance: Entrance, kind: str
+) -> None:
+    with closing(psycopg.connect(entrance.superuser_url, **CONNECTIONS[kind])) as caller:
+        first = dilamme.submit(caller, ECHO, {"a": 1}, interval_seconds=60, idempotency_key="key")
+        assert dilamme.submit(caller, ECHO, {"a": 1}, interval_seconds=60, idempotency_key="key") == first
+        second, third = dilamme.submit_many(
+            caller, [{"type": ECHO, "dependency_ids": [first], "ref": "a"}, {"type": ECHO, "dependency_refs": ["a"]}]
+        )
         caller.commit()
-    assert tally(connection) == {"pending": 1}
+    assert [one["unmet_dependencies"] for one in rows(connection, [first, second, third])] == [0, 1, 1]
+    assert row(connection, first)["payload"] == {"a": 1}
 
 
 @pytest.fixture

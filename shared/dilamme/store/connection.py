@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import dict_row
+from psycopg.rows import RowFactory, dict_row, tuple_row
 
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.store.arrays import UuidArray, UuidArrayDumper
@@ -23,6 +23,7 @@ Row = dict[str, Any]
 Connection = psycopg.Connection[Any]
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 # A server that fell silent is noticed in about 20 s instead of the kernel's two hours. No start-up `options`: RDS
 # Proxy and PgBouncer refuse them.
@@ -98,7 +99,9 @@ def is_idle_and_quiet(connection: Connection) -> bool:
 
 def limit_lock_wait(connection: Connection, seconds: float) -> None:
     """Waits for a lock no longer than this, to the end of the transaction; `psycopg.errors.LockNotAvailable` then."""
-    connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{round(seconds * 1000)}ms",))
+    _cursor(connection, tuple_row).execute(
+        "SELECT set_config('lock_timeout', %s, true)", (f"{round(seconds * 1000)}ms",)
+    )
 
 
 @contextmanager
@@ -109,7 +112,7 @@ def atomic(connection: Connection) -> Iterator[None]:
     the caller's data, which comes after, would then be in another transaction than the job.
     """
     if not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-        connection.execute("SELECT")
+        _cursor(connection, tuple_row).execute("SELECT")
     with connection.transaction():
         yield
 
@@ -131,15 +134,19 @@ def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
 
 def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
     """Runs the block called ``name`` and returns its rows."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(sql(name), parameters).fetchall()
+    return _cursor(connection, dict_row).execute(sql(name), parameters).fetchall()
 
 
 def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> int:
     """Runs the block called ``name`` and returns how many rows it touched."""
-    return connection.execute(sql(name), parameters).rowcount
+    return _cursor(connection, tuple_row).execute(sql(name), parameters).rowcount
 
 
 def fetch_tuples(connection: Connection, name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """`fetch` for the hot path: rows as tuples, in the order of the block's columns, and in PostgreSQL's binary format."""
-    return connection.execute(sql(name), parameters, binary=True).fetchall()
+    return _cursor(connection, tuple_row).execute(sql(name), parameters, binary=True).fetchall()
+
+
+def _cursor(connection: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor[T]:
+    """psycopg's own, whatever a caller's connection makes: Django's binds on the client and knows no binary rows."""
+    return psycopg.Cursor(connection, row_factory=row_factory)
