@@ -23,7 +23,11 @@ def resolve_refs(batch: Sequence[Submission]) -> list[list[int]]:
     places: dict[str, int] = {}
     faults: list[Fault] = []
     edges: list[list[int]] = [[] for _ in batch]
-    members = [(place, job) for place, job in enumerate(batch) if isinstance(job, BatchSubmission)]
+    members = [
+        (place, job)
+        for place, job in enumerate(batch)
+        if isinstance(job, BatchSubmission) and (job.ref is not None or job.dependency_refs)
+    ]
     for place, job in members:
         if job.ref is not None and places.setdefault(job.ref, place) != place:
             faults.append(Fault(f"/jobs/{place}/ref", f"'{job.ref}' already names job {places[job.ref]} of the batch"))

@@ -1,32 +1,34 @@
 """Storing jobs: keys, parents, rows, edges (``sql/submit.sql``)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, cast
+from typing import TypeVar, cast
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dilamme.domain.job import Status
+from dilamme.domain.job import OnDependencyFailure, Status
+from dilamme.domain.submission import Submission
 from dilamme.store.arrays import number_array, sparse_array, text_array, uuid_array, word_array
 from dilamme.store.connection import Connection, Row, fetch, fetch_tuples, run
 
+T = TypeVar("T")
+_USUAL_POLICY = OnDependencyFailure.WAIT  # the statement's own, where none is given
 
-class NewJob(NamedTuple):
-    """A row of ``dilamme.jobs`` about to be stored."""
 
-    id: UUID
-    type: str
-    status: Status
-    priority: int
-    max_attempts: int | None
-    unmet: int
-    policy: str
-    scheduled_at: datetime | None
-    series_id: UUID | None
-    payload: str
-    message: str | None
+@dataclass(frozen=True, slots=True)
+class NewJobs:
+    """Rows of ``dilamme.jobs`` about to be stored: what was asked for, and, by its places, what goes with it.
+
+    ``unmet`` counts the dependencies that a job waits for; a job with one of the ``failures`` is stored as cancelled.
+    """
+
+    ids: Sequence[UUID]
+    asked: Sequence[Submission]
+    unmet: Mapping[int, int]
+    series_ids: Mapping[int, UUID]
+    failures: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +65,40 @@ def insert_series(connection: Connection, ids: Sequence[UUID], interval_seconds:
     run(connection, "insert_series", {"ids": list(ids), "interval_seconds": list(interval_seconds)})
 
 
-def insert(connection: Connection, jobs: Sequence[NewJob], idempotency_key: str | None) -> list[tuple[bool, bool]]:
+def insert(connection: Connection, jobs: NewJobs, idempotency_key: str | None) -> list[tuple[bool, bool]]:
     """Stores the jobs; (free, due) each: does it wait for nothing but its time, and has that come?"""
     return cast("list[tuple[bool, bool]]", fetch_tuples(connection, "insert", _columns(jobs, idempotency_key)))
 
 
-def insert_one(connection: Connection, job: NewJob, idempotency_key: str | None) -> Row:
-    """Stores the job; its row as `dilamme.store.reads.find_job` gives it, but for what comes from elsewhere.
+def insert_one(connection: Connection, job: NewJobs, idempotency_key: str | None) -> Row:
+    """Stores the one job; its row as `dilamme.store.reads.find_job` gives it, but for what comes from elsewhere.
 
     That is its interval, its dependencies, and the setting for ``max_attempts``: None where neither it nor its type
     gives any.
     """
-    return fetch(connection, "insert_one", _columns([job], idempotency_key))[0]
+    return fetch(connection, "insert_one", _columns(job, idempotency_key))[0]
 
 
-def _columns(jobs: Sequence[NewJob], idempotency_key: str | None) -> dict[str, str | None]:
-    ids, types, statuses, priorities, max_attempts, unmet, policies, scheduled_at, series_ids, payloads, messages = zip(
-        *jobs, strict=True
-    )
+def _columns(jobs: NewJobs, idempotency_key: str | None) -> dict[str, str | None]:
+    asked = jobs.asked
+    policies = [None if job.on_dependency_failure is _USUAL_POLICY else job.on_dependency_failure for job in asked]
     return {
-        "ids": uuid_array(ids),
-        "types": word_array(types),
-        "statuses": word_array(statuses),
-        "priorities": number_array(priorities),
-        "max_attempts": sparse_array(max_attempts),
-        "unmet": number_array(unmet),
-        "policies": word_array(policies),
-        "scheduled_at": sparse_array(scheduled_at, datetime.isoformat),
-        "series_ids": sparse_array(series_ids),
-        "payloads": text_array(payloads),
-        "messages": sparse_array(messages),
+        "ids": uuid_array(jobs.ids),
+        "types": word_array([job.type for job in asked]),
+        "priorities": number_array([job.priority for job in asked]),
+        "max_attempts": sparse_array([job.max_attempts for job in asked]),
+        "unmet": sparse_array(_spread(jobs.unmet, len(asked))),
+        "policies": sparse_array(policies),
+        "scheduled_at": sparse_array([job.scheduled_at for job in asked], datetime.isoformat),
+        "series_ids": sparse_array(_spread(jobs.series_ids, len(asked))),
+        "payloads": text_array([job.payload for job in asked]),
+        "failures": sparse_array(_spread(jobs.failures, len(asked))),
         "idempotency_key": idempotency_key,
     }
+
+
+def _spread(values: Mapping[int, T], count: int) -> list[T | None]:
+    return [values.get(place) for place in range(count)] if values else []
 
 
 def insert_edges(connection: Connection, edges: Sequence[tuple[UUID, UUID]]) -> None:

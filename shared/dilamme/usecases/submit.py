@@ -1,6 +1,6 @@
 """Store jobs: one, or a batch, all or nothing, in whichever transaction the connection is in."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -113,37 +113,41 @@ def _store(
 ) -> Receipt:
     statuses = _lock_parents(connection, batch, where)
     failed = {parent for parent, status in statuses.items() if status in (Status.DEAD, Status.CANCELLED)}
-    unmet = {parent for parent, status in statuses.items() if status is not Status.COMPLETED}
     cancelled = dag.cancelled_from_the_start(batch, edges, failed)
-    series = _open_series(connection, batch, cancelled)
-    jobs = [
-        store.NewJob(
-            id=ids[place],
-            type=job.type,
-            status=Status.CANCELLED if place in cancelled else Status.PENDING,
-            priority=job.priority,
-            max_attempts=job.max_attempts,
-            unmet=len(unmet.intersection(job.dependency_ids)) + len(edges[place]),
-            policy=job.on_dependency_failure,
-            scheduled_at=job.scheduled_at,
-            series_id=series.get(place),
-            payload=job.payload,
-            message=_DEPENDENCY_FAILED if place in cancelled else None,
-        )
-        for place, job in enumerate(batch)
-    ]
-    row = store.insert_one(connection, jobs[0], key) if in_full else None
+    jobs = store.NewJobs(
+        ids,
+        batch,
+        unmet=_count_unmet(batch, edges, statuses),
+        series_ids=_open_series(connection, batch, cancelled),
+        failures=dict.fromkeys(cancelled, _DEPENDENCY_FAILED),
+    )
+    row = store.insert_one(connection, jobs, key) if in_full else None
     rows = [(row["free"], row["due"])] if row else store.insert(connection, jobs, key)
-    pairs = [(ids[place], parent) for place, job in enumerate(batch) for parent in dict.fromkeys(job.dependency_ids)]
+    pairs = [
+        (ids[place], parent)
+        for place, job in enumerate(batch)
+        if job.dependency_ids
+        for parent in dict.fromkeys(job.dependency_ids)
+    ]
     pairs += [(ids[place], ids[parent]) for place, parents in enumerate(edges) for parent in parents]
     if pairs:
         store.insert_edges(connection, pairs)
     if row:
-        interval_seconds = batch[0].interval_seconds if series else None
+        interval_seconds = batch[0].interval_seconds if jobs.series_ids else None
         row.update(interval_seconds=interval_seconds, dependency_ids=sorted(parent for _, parent in pairs))
     due = [is_due for is_free, is_due in rows if is_free]
-    stored = [job.status for job in jobs]
+    stored = [Status.CANCELLED if place in cancelled else Status.PENDING for place in range(len(batch))]
     return Receipt(ids, _refs(batch), stored, due=any(due), later=not all(due), row=row)
+
+
+def _count_unmet(batch: Sequence[Submission], edges: dag.Edges, statuses: Mapping[UUID, Status]) -> dict[int, int]:
+    """By the places of those that wait for others: for how many."""
+    unmet = {parent for parent, status in statuses.items() if status is not Status.COMPLETED}
+    return {
+        place: count
+        for place, (job, parents) in enumerate(zip(batch, edges, strict=True))
+        if (job.dependency_ids or parents) and (count := len(unmet.intersection(job.dependency_ids)) + len(parents))
+    }
 
 
 def _lock_parents(connection: Connection, batch: Sequence[Submission], where: str) -> dict[UUID, Status]:
