@@ -1,16 +1,10 @@
 """Arrays spelt by hand mean what psycopg's own would: PostgreSQL reads each value back as it was."""
 
 from datetime import UTC, datetime
-from uuid import UUID
 
 import pytest
 
-from dilamme.store.arrays import number_array, sparse_array, text_array, uuid_array, word_array
-
-
-def test_uuids() -> None:
-    assert uuid_array([]) == "{}"
-    assert uuid_array([UUID(int=1), UUID(int=2)]) == f"{{{1:032x},{2:032x}}}"
+from dilamme.store.arrays import number_array, sparse_array, text_array, word_array
 
 
 def test_numbers() -> None:
@@ -38,6 +32,12 @@ def test_sparse_ones() -> None:
 )
 def test_texts(value: str, spelt: str) -> None:
     assert text_array([value]) == sparse_array([value]) == f"{{{spelt}}}"
+
+
+def test_texts_of_several_lines() -> None:
+    assert text_array(["a", 'b"']) == r'{"a","b\""}'
+    assert text_array(["a\nb", "c"]) == '{"a\nb","c"}'
+    assert text_array([""]) == '{""}'
 
 
 def test_words() -> None:

@@ -89,7 +89,7 @@ def json_text(value: Any) -> str:
     # The encoder is in C and a walk would be in Python, so walk only what looks suspicious.
     if "\\u0000" in text and _holds_nul(value):
         raise ValueError("holds the character NUL (\\u0000), which PostgreSQL cannot store: remove it")
-    if text.count("[") + text.count("{") > JSON_DEPTH_MAX and _depth_exceeds(value, JSON_DEPTH_MAX):
+    if len(text) > JSON_DEPTH_MAX < text.count("[") + text.count("{") and _depth_exceeds(value, JSON_DEPTH_MAX):
         raise ValueError(f"is nested more than {JSON_DEPTH_MAX} levels deep: flatten it")
     return text
 

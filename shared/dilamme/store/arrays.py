@@ -13,15 +13,10 @@ T = TypeVar("T")
 _UUID = psycopg.adapters.types["uuid"]
 
 
-def uuid_array(values: Iterable[UUID]) -> str:
-    """A ``uuid[]``, for any connection: `UuidArray` is for our own."""
-    return "{" + b"".join([value.int.to_bytes(16) for value in values]).hex(",", 16) + "}"
-
-
 class UuidArray(bytes):
     """A ``uuid[]`` in PostgreSQL's binary format (``array_recv``), which it reads faster than the text.
 
-    Only for connections of our own (`dilamme.store.connection.connect`): a caller's knows no dumper for it.
+    Only for our own cursors (`dilamme.store.connection.cursor`), which know the dumper for it.
     """
 
     def __new__(cls, values: Collection[UUID]) -> Self:
@@ -50,9 +45,13 @@ def word_array(values: Iterable[str]) -> str:
     return _array([f'"{value}"' for value in values])
 
 
-def text_array(values: Iterable[str]) -> str:
+def text_array(values: Sequence[str]) -> str:
     """A ``text[]``, or an array of anything that is given by its text."""
-    return _array([_quoted(value) for value in values])
+    # Quoted all at once where none of them holds what they are joined by: JSON does not, where it is not pretty.
+    joined = "\n".join(values)
+    if joined.count("\n") >= len(values):
+        return _array([_quoted(value) for value in values])
+    return _array([_quoted(joined).replace("\n", '","')] if values else ())
 
 
 def sparse_array(values: Sequence[T | None], spell: Callable[[T], str] = str) -> str:

@@ -52,11 +52,9 @@ def connect(conninfo: str) -> Connection:
         DatabaseUnavailable: PostgreSQL did not answer, or refused us.
     """
     try:
-        connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
+        return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable(f"the database does not answer: {_first_line(error)}") from error
-    connection.adapters.register_dumper(UuidArray, UuidArrayDumper)
-    return connection
 
 
 def _first_line(error: Exception) -> str:
@@ -99,7 +97,7 @@ def is_idle_and_quiet(connection: Connection) -> bool:
 
 def limit_lock_wait(connection: Connection, seconds: float) -> None:
     """Waits for a lock no longer than this, to the end of the transaction; `psycopg.errors.LockNotAvailable` then."""
-    _cursor(connection, tuple_row).execute(
+    cursor(connection, tuple_row).execute(
         "SELECT set_config('lock_timeout', %s, true)", (f"{round(seconds * 1000)}ms",)
     )
 
@@ -112,7 +110,7 @@ def atomic(connection: Connection) -> Iterator[None]:
     the caller's data, which comes after, would then be in another transaction than the job.
     """
     if not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-        _cursor(connection, tuple_row).execute("SELECT")
+        cursor(connection, tuple_row).execute("SELECT")
     with connection.transaction():
         yield
 
@@ -132,21 +130,23 @@ def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
     return repeated
 
 
+def cursor(connection: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor[T]:
+    """psycopg's own, whatever a caller's connection makes: Django's binds on the client and knows no binary rows."""
+    made = psycopg.Cursor(connection, row_factory=row_factory)
+    made.adapters.register_dumper(UuidArray, UuidArrayDumper)
+    return made
+
+
 def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
     """Runs the block called ``name`` and returns its rows."""
-    return _cursor(connection, dict_row).execute(sql(name), parameters).fetchall()
+    return cursor(connection, dict_row).execute(sql(name), parameters).fetchall()
 
 
 def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> int:
     """Runs the block called ``name`` and returns how many rows it touched."""
-    return _cursor(connection, tuple_row).execute(sql(name), parameters).rowcount
+    return cursor(connection, tuple_row).execute(sql(name), parameters).rowcount
 
 
 def fetch_tuples(connection: Connection, name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """`fetch` for the hot path: rows as tuples, in the order of the block's columns, and in PostgreSQL's binary format."""
-    return _cursor(connection, tuple_row).execute(sql(name), parameters, binary=True).fetchall()
-
-
-def _cursor(connection: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor[T]:
-    """psycopg's own, whatever a caller's connection makes: Django's binds on the client and knows no binary rows."""
-    return psycopg.Cursor(connection, row_factory=row_factory)
+    return cursor(connection, tuple_row).execute(sql(name), parameters, binary=True).fetchall()

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from dilamme.domain.job import OnDependencyFailure, Status
 from dilamme.domain.submission import Submission
-from dilamme.store.arrays import number_array, sparse_array, text_array, uuid_array, word_array
+from dilamme.store.arrays import UuidArray, number_array, sparse_array, text_array, word_array
 from dilamme.store.connection import Connection, Row, fetch, fetch_tuples, run
 
 T = TypeVar("T")
@@ -79,11 +79,11 @@ def insert_one(connection: Connection, job: NewJobs, idempotency_key: str | None
     return fetch(connection, "insert_one", _columns(job, idempotency_key))[0]
 
 
-def _columns(jobs: NewJobs, idempotency_key: str | None) -> dict[str, str | None]:
+def _columns(jobs: NewJobs, idempotency_key: str | None) -> dict[str, str | UuidArray | None]:
     asked = jobs.asked
     policies = [None if job.on_dependency_failure is _USUAL_POLICY else job.on_dependency_failure for job in asked]
     return {
-        "ids": uuid_array(jobs.ids),
+        "ids": UuidArray(jobs.ids),
         "types": word_array([job.type for job in asked]),
         "priorities": number_array([job.priority for job in asked]),
         "max_attempts": sparse_array([job.max_attempts for job in asked]),

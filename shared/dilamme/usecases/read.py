@@ -8,6 +8,7 @@ from dilamme.domain import cursor, rank
 from dilamme.domain.errors import NotFound
 from dilamme.domain.job import Head, Status
 from dilamme.domain.views import (
+    BatchedJob,
     BatchView,
     Count,
     JobCounts,
@@ -67,11 +68,8 @@ def describe_batch(connection: Connection, receipt: Receipt) -> BatchView:
         with one_statement(connection):
             found = store.statuses_of(connection, receipt.ids)
         statuses = [found.get(job_id) for job_id in receipt.ids]
-    jobs = [
-        {"id": job_id, "ref": ref, "status": status}
-        for job_id, ref, status in zip(receipt.ids, receipt.refs, statuses, strict=True)
-    ]
-    return BatchView.model_validate({"jobs": jobs})  # one call, not one a job
+    jobs = zip(receipt.ids, receipt.refs, statuses, strict=True)
+    return BatchView(jobs=[BatchedJob(*job) for job in jobs])
 
 
 def list_jobs(connection: Connection, settings: Settings, filter_: Filter, limit: int, after: str | None) -> JobPage:
