@@ -3,16 +3,19 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from psycopg.rows import tuple_row
 
 import dilamme
+from dilamme import settings
 from dilamme.domain.errors import DatabaseUnavailable, DilammeError
 from dilamme.settings import Settings
-from dilamme.store.connection import Connection, connect, transaction
-from dilamme.usecases import cancel, migrate, outbox, replay, rescue, session, upkeep, wake
+from dilamme.store.connection import Connection, connect, cursor, transaction
+from dilamme.usecases import cancel, migrate, outbox, read, replay, rescue, session, upkeep, wake
 from dilamme.usecases.drain import WorkerEvent
 from dilamme.usecases.tick import Leader, tick
 from tests.integration.entrance import Enter, Entrance
@@ -53,6 +56,26 @@ def test_connections_terminated_between_two_invocations_cost_one_reconnect_and_n
     put(session.connection())
     assert len(process) == 2
     assert tally(connection) == {"pending": 4}
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "Europe/Berlin", "Asia/Kolkata"])
+def test_times_come_in_utc_whatever_the_servers_zone(connection: Connection, zone: str, binary: bool) -> None:
+    """Half past two comes twice on that night in Berlin."""
+    connection.execute("SELECT set_config('timezone', %s, false)", (zone,))
+    query = "SELECT '2030-10-27 00:30Z'::timestamptz, ARRAY['2030-10-27 01:30Z'::timestamptz]"
+    found = cursor(connection, tuple_row).execute(query, binary=binary).fetchone()
+    assert found is not None
+    first, (second,) = found
+    assert (first, first.utcoffset()) == (datetime(2030, 10, 27, 0, 30, tzinfo=UTC), timedelta(0))
+    assert second - first == timedelta(hours=1)
+
+
+def test_a_server_that_writes_its_times_in_another_style_is_understood(connection: Connection) -> None:
+    connection.execute("SET datestyle = 'SQL, DMY'; SET intervalstyle = 'sql_standard'; SET bytea_output = 'escape'")
+    at = datetime(2030, 2, 1, 3, 4, 5, 678, tzinfo=UTC)
+    job_id = put(connection, scheduled_at=at, interval_seconds=60)
+    assert read.find_job(connection, settings.load(), job_id).scheduled_at == at
 
 
 def _last_statement(connection: Connection, process: list[Connection]) -> str:

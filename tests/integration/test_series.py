@@ -1,6 +1,6 @@
 """Recurring jobs (CASES.md, R4 to R9): one live occurrence, on the grid, whatever happens to it."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -52,6 +52,36 @@ def test_a_daily_job_that_ends_four_hours_late_starts_at_the_same_time_every_day
         assert claim(connection) == []
     assert starts == [START + timedelta(days=day) for day in range(5)]
     assert _slots(connection, job_id) == [day * DAY for day in range(6)]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize(
+    ("slot", "interval_seconds", "ended", "following"),
+    [
+        (datetime(2030, 10, 27, 0, 20, tzinfo=UTC), 600, timedelta(minutes=65), timedelta(minutes=70)),
+        (datetime(2030, 11, 3, 5, 20, tzinfo=UTC), 600, timedelta(minutes=65), timedelta(minutes=70)),
+        (datetime(2030, 4, 6, 14, 50, tzinfo=UTC), 600, timedelta(minutes=35), timedelta(minutes=40)),
+        (datetime(2030, 3, 30, 8, 0, tzinfo=UTC), DAY, timedelta(minutes=1), timedelta(days=1)),
+    ],
+    ids=["back in Berlin", "back in New York", "half an hour back on Lord Howe", "forward in Berlin"],
+)
+def test_the_grid_is_in_elapsed_time_where_the_servers_zone_puts_its_clocks_forward_or_back(
+    connection: Connection,
+    clock: Clock,
+    zone: str,
+    slot: datetime,
+    interval_seconds: int,
+    ended: timedelta,
+    following: timedelta,
+) -> None:
+    connection.execute("SELECT set_config('timezone', %s, false)", (zone,))
+    clock.set(slot)
+    job_id = put(connection, interval_seconds=interval_seconds)
+    running = claim_one(connection)
+    clock.set(slot + ended)
+    complete(connection, running)
+    connection.execute("SET timezone = 'UTC'")
+    assert [one["scheduled_at"] for one in series_of(connection, job_id)] == [slot, slot + following]
 
 
 def test_after_an_outage_there_is_one_run_for_what_was_missed_and_then_the_grid(

@@ -9,11 +9,14 @@ import select
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
+from psycopg.abc import Buffer
 from psycopg.pq import TransactionStatus
 from psycopg.rows import RowFactory, dict_row, tuple_row
+from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.store.arrays import UuidArray, UuidArrayDumper
@@ -39,6 +42,7 @@ _CONNECT = {
 ROLE_PREFIX = "dilamme_"
 # The functions' roles carry these limits; where they could not be created, each transaction brings them itself.
 LIMITS = "SET LOCAL statement_timeout = '20s'; SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+_UTC_NAMES = (b"UTC", b"Etc/UTC")  # the usual ones; psycopg's own loaders, in C, do for these
 _CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _REPEATS_MAX = 5
 
@@ -131,15 +135,35 @@ def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
 
 
 def cursor(connection: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor[T]:
-    """psycopg's own, whatever a caller's connection makes: Django's binds on the client and knows no binary rows."""
+    """psycopg's own, whatever a caller's connection makes: Django's binds on the client and knows no binary rows.
+
+    Its times are in UTC, whatever the server's zone: between two times of one zone Python counts by the clock on the
+    wall, and so an hour wrong where that is put forward or back.
+    """
     made = psycopg.Cursor(connection, row_factory=row_factory)
     made.adapters.register_dumper(UuidArray, UuidArrayDumper)
+    if connection.pgconn.parameter_status(b"TimeZone") not in _UTC_NAMES:
+        made.adapters.register_loader("timestamptz", _UtcLoader)
+        made.adapters.register_loader("timestamptz", _UtcBinaryLoader)
     return made
 
 
+class _UtcLoader(TimestamptzLoader):
+    def load(self, data: Buffer) -> datetime:
+        return super().load(data).astimezone(UTC)
+
+
+class _UtcBinaryLoader(TimestamptzBinaryLoader):
+    def load(self, data: Buffer) -> datetime:
+        return super().load(data).astimezone(UTC)
+
+
 def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
-    """Runs the block called ``name`` and returns its rows."""
-    return cursor(connection, dict_row).execute(sql(name), parameters).fetchall()
+    """Runs the block called ``name`` and returns its rows.
+
+    They come in PostgreSQL's binary format: it is faster, and the text of a time depends on the server's DateStyle.
+    """
+    return cursor(connection, dict_row).execute(sql(name), parameters, binary=True).fetchall()
 
 
 def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> int:
@@ -148,5 +172,5 @@ def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None 
 
 
 def fetch_tuples(connection: Connection, name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """`fetch` for the hot path: rows as tuples, in the order of the block's columns, and in PostgreSQL's binary format."""
+    """`fetch` for the hot path: rows as tuples, in the order of the block's columns."""
     return cursor(connection, tuple_row).execute(sql(name), parameters, binary=True).fetchall()
