@@ -124,7 +124,7 @@ def test_its_rank_is_the_comparators_among_all_that_are_ready(
         "SELECT id, priority, ready_at, created_at FROM dilamme.jobs"
         " WHERE status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()"
     ).fetchall()
-    order = sorted((Head(*row) for row in rows), key=lambda head: order_key(head, clock.now, settings.ageing_seconds))
+    order = sorted((Head(*row) for row in rows), key=order_key(clock.now, settings.ageing_seconds))
     assert {head.id: why({"id": str(head.id)})["rank"] for head in order} == {
         head.id: place for place, head in enumerate(order, 1)
     }

@@ -91,7 +91,7 @@ def test_what_parallel_claims_took_is_a_prefix_of_the_order(
 
 def _sorted_heads(connection: Connection, clock: Clock) -> list[Head]:
     heads = lanes.lane_heads(connection, 10_000)
-    return sorted(heads, key=lambda head: order_key(head, clock.now, 30.0))
+    return sorted(heads, key=order_key(clock.now, 30.0))
 
 
 def test_a_claim_whose_snapshot_is_older_than_a_rivals_commit_takes_the_next_ones_instead(

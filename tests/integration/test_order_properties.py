@@ -97,7 +97,7 @@ def _in_order(jobs: list[Planted], later: int, ageing_seconds: float) -> list[UU
     """All that can run, sorted by the comparator."""
     now = START + later * MICROSECOND
     ready = [job.head for job in jobs if job.unmet == 0 and job.head.ready_at <= now]
-    return [head.id for head in sorted(ready, key=lambda head: order_key(head, now, ageing_seconds))]
+    return [head.id for head in sorted(ready, key=order_key(now, ageing_seconds))]
 
 
 @settings(max_examples=150, deadline=None)

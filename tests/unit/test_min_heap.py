@@ -1,7 +1,6 @@
 """`MinHeap`: everything leaves in order, whatever comes in between, and nothing is lost or doubled."""
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import count
 from operator import itemgetter
 from random import Random
@@ -157,6 +156,18 @@ TestAnyInterleaving = AnyInterleaving.TestCase
 TestAnyInterleaving.settings = settings(max_examples=80, stateful_step_count=30)
 
 
+class AnyInterleavingOfTuples(AnyInterleaving):
+    """The same, where a key has two levels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heap = MinHeap(key=lambda item: divmod(item.key, 7))
+
+
+TestAnyInterleavingOfTuples = AnyInterleavingOfTuples.TestCase
+TestAnyInterleavingOfTuples.settings = settings(max_examples=40, stateful_step_count=30)
+
+
 def test_a_trickle_is_sifted_and_a_burst_is_sorted() -> None:
     heap: MinHeap[int] = MinHeap(key=int)
     for key in range(0, 200, 2):
@@ -177,8 +188,9 @@ def test_a_trickle_is_sifted_and_a_burst_is_sorted() -> None:
 def test_a_trickle_rises_and_sinks_through_many_levels() -> None:
     heap: MinHeap[int] = MinHeap(key=int)
     heap.rebuild(range(100_000, 200_000))
-    heap._run = [float(key) for key in range(90_000, 20_000, -1)]  # so long that the heap stays
-    heap._entries = {key: int(key) for key in heap._run}
+    run = range(90_000, 20_000, -1)  # so long that the heap stays
+    heap._run = list(run)
+    heap._entries = {key: key for key in run}
     for key in range(4_000, 0, -1):  # each is the new root: the longest way up
         heap.push(key)
         assert heap.peek() == key
@@ -310,6 +322,6 @@ def test_a_rebuild_at_a_later_time_lets_what_has_aged_overtake() -> None:
     high = Ready(UUID(int=1), 1, NOW + timedelta(seconds=5), NOW)
     almost, minute = NOW + timedelta(seconds=59, microseconds=999_999), NOW + timedelta(seconds=60)
     for now, first in ((almost, high), (minute, low)):
-        heap: MinHeap[Ready] = MinHeap(key=partial(order_key, now=now, ageing_seconds=30))
+        heap: MinHeap[Ready] = MinHeap(order_key(now, 30))
         heap.rebuild([low, high])
         assert heap.pop() == first

@@ -69,7 +69,7 @@ def test_a_job_never_becomes_less_urgent(
 @given(lines(), st.integers(-(10**10), 10**10).map(lambda count: NOW + timedelta(microseconds=count)))
 def test_the_order_of_the_keys_is_the_order_of_the_levels(line: tuple[float, list[Head]], now: datetime) -> None:
     ageing, jobs = line
-    by_key = sorted(jobs, key=lambda job: order_key(job, now, ageing))
+    by_key = sorted(jobs, key=order_key(now, ageing))
     assert by_key == sorted(jobs, key=lambda job: levels(job, now, ageing))
 
 
@@ -78,7 +78,7 @@ def test_two_keys_compare_as_the_levels_do_and_are_equal_only_for_equal_levels(
     ageing: float, data: st.DataObject
 ) -> None:
     one, other = data.draw(heads(ageing)), data.draw(heads(ageing))
-    keys = [order_key(job, NOW, ageing) for job in (one, other)]
+    keys = [order_key(NOW, ageing)(job) for job in (one, other)]
     wanted = [levels(job, NOW, ageing) for job in (one, other)]
     assert (keys[0] < keys[1], keys[0] == keys[1]) == (wanted[0] < wanted[1], wanted[0] == wanted[1])
 
@@ -91,15 +91,15 @@ def test_inside_one_priority_the_order_never_changes_with_now(
     lane = [Head(job.id, priority, job.ready_at, job.created_at) for job in jobs]
     as_indexed = sorted(lane, key=lambda job: (job.ready_at, job.created_at, job.id))
     for now in times:
-        assert sorted(lane, key=lambda job: order_key(job, now, ageing)) == as_indexed
+        assert sorted(lane, key=order_key(now, ageing)) == as_indexed
 
 
 @given(ids, ids)
 def test_the_first_and_the_last_time_there_are_keep_their_levels_apart(one: UUID, other: UUID) -> None:
     earlier = Head(one, 1, FIRST, LAST)
     later = Head(other, 1, FIRST + timedelta(microseconds=1), FIRST)
-    assert order_key(earlier, NOW, 0) < order_key(later, NOW, 0)
-    assert order_key(Head(one, 1, LAST, LAST), NOW, 0) < order_key(Head(other, 2, FIRST, FIRST), NOW, 0)
+    assert order_key(NOW, 0)(earlier) < order_key(NOW, 0)(later)
+    assert order_key(NOW, 0)(Head(one, 1, LAST, LAST)) < order_key(NOW, 0)(Head(other, 2, FIRST, FIRST))
 
 
 @given(st.datetimes(timezones=st.just(UTC)))

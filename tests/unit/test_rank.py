@@ -23,7 +23,7 @@ def test_below_the_bounds_are_the_jobs_that_precede_it(line: tuple[float, list[H
     ageing, jobs = line
     ready = [job for job in jobs if job.ready_at <= NOW]
     for job in ready:
-        before = [rival for rival in ready if order_key(rival, NOW, ageing) < order_key(job, NOW, ageing)]
+        before = [rival for rival in ready if order_key(NOW, ageing)(rival) < order_key(NOW, ageing)(job)]
         assert ahead(job, ready, NOW, ageing) == before
 
 

@@ -8,15 +8,14 @@ in is sifted by us.
 * `_fresh`: what was pushed since anyone looked. Only a look says which of the next two is cheaper.
 * `_bulk`: the items of a rebuild, or of a burst of pushes, the most urgent last, where taking it costs nothing.
 * What trickled in is known by its key: `_heap`, a binary heap of keys, overflows into `_run`, sorted keys, and
-  `_entries` knows what each stands for. Moving a bare number is half the work of moving key and item in two lists,
-  and it compares in one step where a tuple compares level by level.
+  `_entries` knows what each stands for. Moving a bare key is half the work of moving key and item in two lists.
 
 The rivals, a textbook heap of tuples and `heapq`, are measured beside this one in ``benchmarks/heap_vs_wheel.py``.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -26,6 +25,12 @@ _SHARE = 16
 _FEW = 32  # not worth a sort
 
 
+class Key(Protocol):
+    """What compares, and hashes: a number, a text, a tuple of such."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
 class _Ties(deque[T]):
     """Two or more items that trickled in with the same key: they take one place, in order of arrival."""
 
@@ -33,27 +38,28 @@ class _Ties(deque[T]):
 class MinHeap(Generic[T]):
     """Items in ascending order of ``key(item)``, and of arrival where keys are equal.
 
-    ``key`` gives a number: an int, or a float that is exact (the shorter, the faster). It is asked at the first look
-    after a push, and again as the item moves, so it must stay the same for as long as the heap holds the item. When
-    keys change with time, as ageing does, make a heap for the new time, or `rebuild`.
+    ``key`` gives what compares and hashes: a tuple, level by level, or a number, which is faster where items trickle in.
+    It is asked at the first look after a push, and again as the item moves, so it must stay the same for as long as the
+    heap holds the item. When keys change with time, as ageing does, make a heap for the new time, or `rebuild`.
 
     A push costs O(1), taking it out O(log n), amortised; a rebuild costs one sort, and taking what it brought costs
-    nothing. Beyond the items, the heap weighs 8 bytes for each that came in bulk, about 62 for each that trickled in.
+    nothing. Beyond the items, the heap weighs 8 bytes for each that came in bulk; about 62 for each that trickled in, with a
+    number for its key.
     """
 
     __slots__ = ("_bulk", "_bulk_key", "_entries", "_fresh", "_heap", "_key", "_run", "_tied")
 
-    def __init__(self, key: Callable[[T], float]) -> None:
+    def __init__(self, key: Callable[[T], Key]) -> None:
         self._key = key
         self._replace([])
 
     def _replace(self, bulk: list[T]) -> None:
         self._bulk = bulk
-        self._bulk_key: float | None = None  # of its last item, once asked for
+        self._bulk_key: Key | None = None  # of its last item, once asked for
         self._fresh: list[T] = []
-        self._heap: list[float] = []
-        self._run: list[float] = []  # descending
-        self._entries: dict[float, T | _Ties[T]] = {}
+        self._heap: list[Key] = []
+        self._run: list[Key] = []  # descending
+        self._entries: dict[Key, T | _Ties[T]] = {}
         self._tied = 0  # items beyond one per key
 
     def __len__(self) -> int:
@@ -107,7 +113,7 @@ class MinHeap(Generic[T]):
         taken.reverse()
         return taken
 
-    def _trickled(self) -> float | None:
+    def _trickled(self) -> Key | None:
         """The least key of what trickled in, if that comes before the bulk. Of equals the bulk's came first."""
         if not self._entries:
             return None
@@ -116,7 +122,7 @@ class MinHeap(Generic[T]):
         if self._bulk:
             if self._bulk_key is None:
                 self._bulk_key = self._key(self._bulk[-1])
-            if self._bulk_key <= key:
+            if not key < self._bulk_key:
                 return None
         return key
 
@@ -136,9 +142,9 @@ class MinHeap(Generic[T]):
             yield from entry if isinstance(entry, _Ties) else (entry,)
         yield from self._fresh
 
-    def _enter(self, keys: list[float], items: list[T]) -> list[float]:
+    def _enter(self, keys: list[Key], items: list[T]) -> list[Key]:
         """The keys that are new here, and need a place; the others share one."""
-        new: list[float] = []
+        new: list[Key] = []
         entries = self._entries
         for key, item in zip(keys, items, strict=True):
             if key in entries:
@@ -148,7 +154,7 @@ class MinHeap(Generic[T]):
                 new.append(key)
         return new
 
-    def _place(self, keys: list[float]) -> None:
+    def _place(self, keys: list[Key]) -> None:
         run, heap = self._run, self._heap
         if len(heap) + len(keys) > max(_FEW, len(run) // _SHARE):
             run += heap
@@ -160,14 +166,14 @@ class MinHeap(Generic[T]):
             heap += keys
             self._rise(range(before, len(heap)))
 
-    def _tie(self, key: float, item: T) -> None:
+    def _tie(self, key: Key, item: T) -> None:
         entry = self._entries[key]
         if not isinstance(entry, _Ties):
             entry = self._entries[key] = _Ties((entry,))
         entry.append(item)
         self._tied += 1
 
-    def _untie(self, key: float, ties: _Ties[T]) -> T:
+    def _untie(self, key: Key, ties: _Ties[T]) -> T:
         item = ties.popleft()
         self._entries[key] = ties if len(ties) > 1 else ties[0]
         self._run.append(key)  # it was the least of all, and still is

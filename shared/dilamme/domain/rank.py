@@ -6,10 +6,10 @@ range to count.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import UUID
 
-from dilamme.domain.priority import HIGHEST, LOWEST, Orderable, effective_priority
+from dilamme.domain.priority import HIGHEST, LOWEST, Orderable, aged_by, effective_priority
 
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
@@ -50,10 +50,5 @@ def _aged_to(priority: int, effective: int, now: datetime, ageing_seconds: float
     steps = priority - effective
     if steps <= 0:
         return now
-    step = round(ageing_seconds * 1_000_000)
-    if effective < HIGHEST or step == 0:
-        return _FIRST_MOMENT
-    try:
-        return now - timedelta(microseconds=steps * step)
-    except OverflowError:  # ageing over centuries: nobody has waited that long
-        return _FIRST_MOMENT
+    aged = aged_by(steps, now, ageing_seconds) if effective >= HIGHEST else None
+    return _FIRST_MOMENT if aged is None else aged

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from uuid import UUID, uuid4
 
 from dilamme.aws.invoke import InvokeFailed, invoke
@@ -69,7 +68,7 @@ def dispatch(connection: Connection, settings: Settings, leader: Leader, executo
 
 def most_urgent(heads: Iterable[Head], most: int, now: datetime, ageing_seconds: float) -> list[Head]:
     """The ``most`` most urgent of the lanes' heads, in order: the exact merge of the three lanes."""
-    heap: MinHeap[Head] = MinHeap(key=partial(order_key, now=now, ageing_seconds=ageing_seconds))
+    heap: MinHeap[Head] = MinHeap(order_key(now, ageing_seconds))
     heap.rebuild(heads)
     return heap.pop_many(most)
 
