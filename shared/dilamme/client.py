@@ -1,5 +1,6 @@
 """The library: enqueue from Python, in the caller's own transaction. The same code that the API runs."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -10,7 +11,14 @@ import psycopg
 
 from dilamme import settings
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
-from dilamme.domain.submission import BATCH_JOBS_MAX, BatchSubmission, Submission, parse
+from dilamme.domain.submission import (
+    BATCH_JOBS_MAX,
+    IDEMPOTENCY_KEY_PATTERN,
+    IN_WORDS,
+    BatchSubmission,
+    Submission,
+    parse,
+)
 from dilamme.store.connection import connect
 from dilamme.store.faults import migrated
 from dilamme.usecases.session import database_url
@@ -47,15 +55,16 @@ def submit(
     """
     fields = {
         "type": type,
-        "payload": {} if payload is None else payload,
+        "payload": payload,
         "priority": priority,
         "scheduled_at": scheduled_at,
         "interval_seconds": interval_seconds,
-        "dependency_ids": list(dependency_ids),
+        "dependency_ids": dependency_ids,
         "max_attempts": max_attempts,
         "on_dependency_failure": on_dependency_failure,
     }
-    job = parse(Submission, fields)
+    job = parse(Submission, _as_sent(fields))
+    _check(connection, idempotency_key)
     with migrated():
         return submit_here(connection, [job], idempotency_key, single=True).ids[0]
 
@@ -76,9 +85,10 @@ def submit_many(
         dilamme.domain.errors.Conflict: the idempotency key stands for another batch.
         dilamme.domain.errors.SchemaError, psycopg.Error: as in `submit`.
     """
-    batch = [parse(BatchSubmission, fields, place) for place, fields in enumerate(jobs)]
+    batch = [parse(BatchSubmission, _as_sent(fields, place), place) for place, fields in enumerate(jobs)]
     if not 1 <= len(batch) <= BATCH_JOBS_MAX:
         raise InvalidInput(Fault("/jobs", f"must hold 1 to {BATCH_JOBS_MAX} jobs, not {len(batch)}"))
+    _check(connection, idempotency_key)
     with migrated():
         return submit_here(connection, batch, idempotency_key).ids
 
@@ -86,9 +96,9 @@ def submit_many(
 def wake(connection: psycopg.Connection[Any] | None = None) -> None:
     """Starts what has just been committed, at once; without it, the next tick of the scheduler does.
 
-    Call it after the commit: a worker that comes before sees nothing. It needs the name of the worker function in
-    DILAMME_WORKER_FUNCTION, the right to invoke it, and a database connection: the one given, which must not be in a
-    transaction, or a new one to DATABASE_URL.
+    Call it after the commit: a worker that comes before sees nothing. It needs the names of the functions in
+    DILAMME_WORKER_FUNCTION and DILAMME_SCHEDULER_FUNCTION, the right to invoke them, and a database connection: the one
+    given, which must not be in a transaction, or a new one to DATABASE_URL.
 
     Raises:
         dilamme.domain.errors.ConfigurationError: it is not known what to invoke, or the connection is in a transaction.
@@ -96,18 +106,59 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
     """
     from dilamme.usecases import wake as usecase  # noqa: PLC0415  whoever never wakes does not import boto3
 
-    loaded = settings.load()
-    if not loaded.worker_function:
-        raise ConfigurationError("DILAMME_WORKER_FUNCTION is not set: give the name of the worker function to wake")
+    loaded = _settings()
     if connection is None:
         with closing(connect(database_url())) as own, migrated():
             usecase.wake(own, loaded, due=True, later=True)
         return
+    _check(connection, None)
+    if connection.closed:
+        raise psycopg.OperationalError("the connection is closed")
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-        raise ConfigurationError("wake() was called inside a transaction: commit first, or the worker sees nothing")
+        raise ConfigurationError(
+            "wake() was called inside a transaction: commit first (or roll back one that has failed), or the worker sees"
+            " nothing"
+        )
     kept, connection.autocommit = connection.autocommit, True  # an invitation must be there before its worker is
     try:
         with migrated():
             usecase.wake(connection, loaded, due=True, later=True)
     finally:
         connection.autocommit = kept
+
+
+def _settings() -> settings.Settings:
+    loaded = settings.load()
+    for name, function in (("worker", loaded.worker_function), ("scheduler", loaded.scheduler_function)):
+        if not function:
+            settings.load.cache_clear()  # the application may set it, and call again
+            raise ConfigurationError(
+                f"DILAMME_{name.upper()}_FUNCTION is not set: give the name of the {name} function"
+            )
+    return loaded
+
+
+def _as_sent(fields: Mapping[str, Any], place: int | None = None) -> dict[str, Any]:
+    """As it would come over HTTP: any iterable of dependencies as a list, and no payload for None."""
+    if not isinstance(fields, Mapping):
+        raise InvalidInput(Fault(f"/jobs/{place}", "must be a mapping of the arguments of submit"))
+    sent = dict(fields)
+    for name in ("dependency_ids", "dependency_refs"):
+        if isinstance(sent.get(name), Iterable) and not isinstance(sent[name], str):
+            sent[name] = list(sent[name])
+    if sent.get("payload") is None:
+        sent.pop("payload", None)
+    return sent
+
+
+def _check(connection: object, idempotency_key: object) -> None:
+    if not isinstance(connection, psycopg.Connection):
+        raise TypeError(
+            f"Dilamme needs a psycopg.Connection (psycopg 3, not async), not {type(connection).__qualname__}. In Django:"
+            " connection.ensure_connection(), then connection.connection; in SQLAlchemy, on postgresql+psycopg:"
+            " session.connection().connection.driver_connection"
+        )
+    if idempotency_key is None:
+        return
+    if not isinstance(idempotency_key, str) or not re.fullmatch(IDEMPOTENCY_KEY_PATTERN.strip("^$"), idempotency_key):
+        raise InvalidInput(Fault("/idempotency_key", f"must be {IN_WORDS[IDEMPOTENCY_KEY_PATTERN]}"))

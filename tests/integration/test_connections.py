@@ -1,6 +1,7 @@
 """Connections that break between invocations, that are left in a transaction, that are not to be had."""
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from psycopg.rows import tuple_row
 
 import dilamme
 from dilamme import settings
-from dilamme.domain.errors import DatabaseUnavailable, DilammeError
+from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable, DilammeError
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect, cursor, transaction
 from dilamme.usecases import cancel, migrate, outbox, read, replay, rescue, session, upkeep, wake
@@ -76,6 +77,15 @@ def test_a_server_that_writes_its_times_in_another_style_is_understood(connectio
     at = datetime(2030, 2, 1, 3, 4, 5, 678, tzinfo=UTC)
     job_id = put(connection, scheduled_at=at, interval_seconds=60)
     assert read.find_job(connection, settings.load(), job_id).scheduled_at == at
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql+psycopg://me:s3cret@host/name", "me:s3cret@host", "jdbc:postgresql:s3cret"]
+)
+def test_a_url_that_is_not_postgresqls_is_told_so_and_not_quoted(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="give postgresql://user:password@host:5432/database") as refused:
+        connect(url)
+    assert "s3cret" not in "".join(traceback.format_exception(refused.value))
 
 
 def _last_statement(connection: Connection, process: list[Connection]) -> str:

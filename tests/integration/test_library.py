@@ -10,6 +10,8 @@ from uuid import UUID
 import psycopg
 import psycopg.rows as rows_as
 import pytest
+from psycopg.abc import Buffer
+from psycopg.pq import Format
 
 import dilamme
 from dilamme import settings
@@ -148,6 +150,52 @@ def test_a_batch_is_all_or_nothing_and_names_what_is_wrong(connection: Connectio
     assert tally(connection) == {}
 
 
+@pytest.mark.parametrize("key", ["", " ", "k" * 256, "é", "\0", "\ud800", "a\n", 1, b"key", UUID(int=1), ["key"]])
+def test_an_idempotency_key_is_held_to_the_apis_rule(connection: Connection, caller: Connection, key: Any) -> None:
+    """An empty one would stand for all the jobs whose key was forgotten."""
+    with pytest.raises(InvalidInput, match="/idempotency_key: must be 1 to 255 visible ASCII characters"):
+        dilamme.submit(caller, ECHO, idempotency_key=key)
+    with pytest.raises(InvalidInput, match="/idempotency_key"):
+        dilamme.submit_many(caller, [{"type": ECHO}], idempotency_key=key)
+    caller.commit()
+    assert tally(connection) == {}
+
+
+def test_no_payload_is_an_empty_one_in_a_batch_too(connection: Connection, caller: Connection) -> None:
+    ids = [dilamme.submit(caller, ECHO, None), *dilamme.submit_many(caller, [{"type": ECHO, "payload": None}])]
+    caller.commit()
+    assert [one["payload"] for one in rows(connection, ids)] == [{}, {}]
+
+
+class _TextLoader(psycopg.adapt.Loader):
+    def load(self, data: Buffer) -> str:
+        return bytes(data).hex() if self.format else bytes(data).decode()
+
+
+class _BinaryTextLoader(_TextLoader):
+    format = Format.BINARY
+
+
+class _JsonDumper(psycopg.types.json.JsonbDumper):
+    pass
+
+
+def test_what_the_callers_connection_makes_of_values_does_not_matter(
+    connection: Connection, caller: Connection
+) -> None:
+    for loader in (_TextLoader, _BinaryTextLoader):
+        for name in ("uuid", "timestamptz", "text", "jsonb", "bool"):
+            caller.adapters.register_loader(name, loader)
+    caller.adapters.register_dumper(list, _JsonDumper)
+    caller.adapters.register_dumper(UUID, _JsonDumper)
+    first = dilamme.submit(caller, ECHO, idempotency_key="key")
+    again = dilamme.submit(caller, ECHO, idempotency_key="key")
+    second, _ = dilamme.submit_many(caller, [{"type": ECHO, "dependency_ids": [first]}, {"type": ECHO}])
+    caller.commit()
+    assert (again, type(again)) == (first, type(first))
+    assert row(connection, second)["unmet_dependencies"] == 1
+
+
 CONNECTIONS: dict[str, dict[str, Any]] = {
     "rows as dictionaries": {"row_factory": rows_as.dict_row},
     "rows as their first column": {"row_factory": rows_as.scalar_row},
@@ -205,7 +253,11 @@ def test_in_a_database_without_the_schema_it_says_so_and_the_callers_data_stand(
 def test_a_wake_in_a_database_without_the_schema_says_so_too(
     unprepared: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "load", lambda: settings.read({"DILAMME_WORKER_FUNCTION": "worker"}))
+    monkeypatch.setattr(
+        settings,
+        "load",
+        lambda: settings.read({"DILAMME_WORKER_FUNCTION": "worker", "DILAMME_SCHEDULER_FUNCTION": "scheduler"}),
+    )
     with pytest.raises(SchemaError, match="run the migrate function"):
         dilamme.wake(unprepared)
     assert not unprepared.autocommit

@@ -1,22 +1,29 @@
 """Each function's database role can do what its function does, and no more."""
 
+import re
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
+import dilamme
+from dilamme import settings as settings_module
 from dilamme.domain.job import Reason
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
 from dilamme.domain.registry import JobType
 from dilamme.settings import Settings
+from dilamme.store import slots
 from dilamme.store.connection import Connection
 from dilamme.store.types import upsert_types
 from dilamme.usecases import cancel, migrate, replay, rescue, upkeep, wake
 from dilamme.usecases.settle import settle
+from local.options import CHECKOUT
 from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import bury, claim, claim_one, complete, put, put_many, row, series_of, tally
+from tests.integration.entrance import Enter, Entrance
+from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, series_of, tally
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
 
@@ -39,6 +46,31 @@ def test_the_apis_role_suffices_for_what_the_api_does(
     assert replay.replay_job(api, dead)
     bury(connection, claim_one(connection))
     assert replay.replay_dead(api, None) == [dead]
+
+
+def test_the_rights_that_docs_give_an_application_suffice_for_the_library(
+    connection: Connection, entrance: Entrance, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grants = re.findall("```sql\n(.*?)```", (CHECKOUT / "docs" / "aws.md").read_text(encoding="utf-8"), re.DOTALL)
+    connection.execute("CREATE ROLE app")
+    try:
+        connection.execute("; ".join(grants))
+        with closing(psycopg.connect(entrance.superuser_url)) as caller:
+            caller.execute("SET SESSION AUTHORIZATION app")
+            parent = dilamme.submit(caller, ECHO, interval_seconds=60, idempotency_key="key")
+            assert dilamme.submit(caller, ECHO, interval_seconds=60, idempotency_key="key") == parent
+            dilamme.submit_many(
+                caller,
+                [{"type": ECHO, "ref": "a", "dependency_ids": [parent]}, {"type": ECHO, "dependency_refs": ["a"]}],
+            )
+            dilamme.submit(caller, ECHO, scheduled_at=datetime.now(UTC) + timedelta(seconds=30))
+            caller.commit()
+            monkeypatch.setattr(settings_module, "load", lambda: settings)
+            dilamme.wake(caller)
+        assert tally(connection) == {"pending": 4}
+        assert slots.count_slots(connection, settings.worker_slots).invited == 1
+    finally:
+        connection.execute("DROP OWNED BY app; DROP ROLE app")
 
 
 def test_the_workers_role_suffices_for_every_way_a_claim_can_end(

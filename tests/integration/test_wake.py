@@ -5,11 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
 from dilamme import client
 from dilamme import settings as settings_module
+from dilamme.aws import invoke as invoke_module
 from dilamme.domain.errors import ConfigurationError
 from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
@@ -154,10 +156,13 @@ def test_of_those_who_all_saw_that_nobody_leads_before_one_of_them_called_one_ca
 
 
 def test_a_callers_wake_starts_what_was_committed(
-    enter: Enter, connection: Connection, invocations: Invocations, monkeypatch: pytest.MonkeyPatch
+    enter: Enter,
+    connection: Connection,
+    invocations: Invocations,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("DILAMME_WORKER_FUNCTION", "worker")
-    monkeypatch.setattr(settings_module, "load", lambda: settings_module.read({"DILAMME_WORKER_FUNCTION": "worker"}))
+    monkeypatch.setattr(settings_module, "load", lambda: settings)
     caller = enter("api")
     with caller.transaction():
         client.submit(caller, ECHO)
@@ -168,11 +173,41 @@ def test_a_callers_wake_starts_what_was_committed(
     assert [function for function, _ in invocations if function == "worker"] == ["worker"]
 
 
+def test_a_wake_over_a_connection_that_cannot_be_used_says_why(
+    enter: Enter, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_module, "load", lambda: settings)
+    failed, closed = enter("api"), enter("api")
+    failed.autocommit = False
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        failed.execute("SELECT FROM nowhere")
+    with pytest.raises(ConfigurationError, match="roll back one that has failed"):
+        client.wake(failed)
+    closed.close()
+    with pytest.raises(psycopg.OperationalError, match="closed"):
+        client.wake(closed)
+
+
+def test_an_endpoint_that_is_no_url_costs_no_slot(
+    enter: Enter, connection: Connection, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_module, "load", lambda: settings)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", "not a url")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setattr(invoke_module, "_client", invoke_module._client.__wrapped__)
+    monkeypatch.setattr(wake, "invoke", invoke_module.invoke)
+    slots.provide(connection, settings.worker_slots)
+    caller = enter("api")
+    client.submit(caller, ECHO)
+    client.wake(caller)
+    assert slots.count_slots(connection, settings.worker_slots).invited == 0
+
+
 def test_a_callers_worker_is_called_when_its_invitation_can_be_seen(
     enter: Enter, connection: Connection, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also over a connection as applications have it, not in autocommit mode; and it stays so."""
-    monkeypatch.setattr(settings_module, "load", lambda: settings_module.read({"DILAMME_WORKER_FUNCTION": "worker"}))
+    monkeypatch.setattr(settings_module, "load", lambda: settings)
     seen: list[int] = []
     monkeypatch.setattr(
         wake, "invoke", lambda *_: seen.append(slots.count_slots(connection, settings.worker_slots).invited)

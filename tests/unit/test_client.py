@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from dilamme import settings, submit, submit_many, wake
@@ -10,10 +11,18 @@ from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput, TooLa
 from dilamme.domain.submission import BATCH_JOBS_MAX
 
 
-class Untouchable:
+class Untouchable(psycopg.Connection[Any]):
     """A connection that must not be used."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __init__(self) -> None:
+        pass
+
+    def __del__(self, *_: Any) -> None:
+        pass
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return Untouchable
         raise AssertionError(f"the connection was touched: {name}")
 
 
@@ -66,12 +75,46 @@ def test_a_batch_of_none_or_of_too_many_is_refused(count: int) -> None:
         submit_many(CONNECTION, ({"type": "a"} for _ in range(count)))
 
 
-def test_a_dependency_may_be_given_in_any_sequence() -> None:
-    with pytest.raises(AssertionError, match="the connection was touched"):  # so nothing was refused before
-        submit(CONNECTION, "email.send", dependency_ids=(UUID(int=1),))
+@pytest.mark.parametrize("dependencies", [(UUID(int=1),), {UUID(int=1)}, (one for one in [UUID(int=1)]), []])
+def test_dependencies_may_be_given_in_any_iterable(dependencies: Any) -> None:
+    for call in (
+        lambda: submit(CONNECTION, "email.send", dependency_ids=dependencies),
+        lambda: submit_many(CONNECTION, [{"type": "email.send", "dependency_ids": dependencies}]),
+    ):
+        with pytest.raises(AssertionError, match="the connection was touched"):  # so nothing was refused before
+            call()
 
 
-def test_waking_needs_to_know_whom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "load", lambda: settings.read({}))
-    with pytest.raises(ConfigurationError, match="DILAMME_WORKER_FUNCTION is not set"):
+@pytest.mark.parametrize("dependencies", [None, 5, UUID(int=1), str(UUID(int=1))])
+def test_one_dependency_that_is_in_no_list_is_refused(dependencies: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        submit(CONNECTION, "email.send", dependency_ids=dependencies)
+    assert [fault.pointer for fault in refused.value.faults] == ["/dependency_ids"]
+
+
+@pytest.mark.parametrize("jobs", [{"type": "a"}, "abc", ["abc"], [None], [("type", "a")]])
+def test_what_is_no_mapping_is_refused_with_its_place(jobs: Any) -> None:
+    with pytest.raises(InvalidInput, match="/jobs/0: must be a mapping"):
+        submit_many(CONNECTION, jobs)
+
+
+@pytest.mark.parametrize("connection", [None, "postgresql://", object(), psycopg.AsyncConnection])
+def test_what_is_no_connection_is_told_what_is(connection: Any) -> None:
+    with pytest.raises(TypeError, match="psycopg 3, not async"):
+        submit(connection, "email.send")
+    with pytest.raises(TypeError, match=r"driver_connection"):
+        submit_many(connection, [{"type": "a"}])
+
+
+@pytest.mark.parametrize("missing", ["WORKER", "SCHEDULER"])
+def test_waking_needs_to_know_whom_and_learns_it_later(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    for name in ("WORKER", "SCHEDULER"):
+        monkeypatch.setenv(f"DILAMME_{name}_FUNCTION", name.lower())
+    monkeypatch.delenv(f"DILAMME_{missing}_FUNCTION")
+    settings.load.cache_clear()
+    with pytest.raises(ConfigurationError, match=f"DILAMME_{missing}_FUNCTION is not set"):
         wake(CONNECTION)
+    monkeypatch.setenv(f"DILAMME_{missing}_FUNCTION", "found")
+    with pytest.raises(AssertionError, match="the connection was touched"):
+        wake(CONNECTION)
+    settings.load.cache_clear()

@@ -44,5 +44,5 @@ def invoke(function: str, event: Mapping[str, Any]) -> None:
         answer = _client().invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(event).encode())
         # Empty, but unread it keeps its connection from the next call, which then has a TLS handshake more to make.
         answer["Payload"].read()
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, ValueError) as error:  # the last: an endpoint that is no URL
         raise InvokeFailed(f"{function} could not be invoked: {error}") from error

@@ -14,11 +14,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap
 from psycopg.pq import TransactionStatus
 from psycopg.rows import RowFactory, dict_row, tuple_row
 from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 
-from dilamme.domain.errors import DatabaseUnavailable
+from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 from dilamme.store.arrays import UuidArray, UuidArrayDumper
 from dilamme.store.sql_blocks import sql
 
@@ -53,12 +54,17 @@ def connect(conninfo: str) -> Connection:
     Prepared, our statements fell into generic plans, and PgBouncer refuses them.
 
     Raises:
+        ConfigurationError: what we were given says of no database.
         DatabaseUnavailable: PostgreSQL did not answer, or refused us.
     """
     try:
         return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable(f"the database does not answer: {_first_line(error)}") from error
+    except psycopg.ProgrammingError:  # it quotes what it was given, and the password in it
+        raise ConfigurationError(
+            "DATABASE_URL is not PostgreSQL's: give postgresql://user:password@host:5432/database, with no driver in it"
+        ) from None
 
 
 def _first_line(error: Exception) -> str:
@@ -135,20 +141,23 @@ def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
 
 
 def cursor(connection: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor[T]:
-    """psycopg's own, whatever a caller's connection makes: Django's binds on the client and knows no binary rows.
+    """A cursor of our own kind, whatever a caller's connection makes and adapts.
 
-    Its times are in UTC, whatever the server's zone: between two times of one zone Python counts by the clock on the
-    wall, and so an hour wrong where that is put forward or back.
+    Django's binds on the client and knows no binary rows; another application has taught its connection to give a
+    ``uuid`` as text.
     """
-    made = psycopg.Cursor(connection, row_factory=row_factory)
-    made.adapters.register_dumper(UuidArray, UuidArrayDumper)
-    if connection.pgconn.parameter_status(b"TimeZone") not in _UTC_NAMES:
-        made.adapters.register_loader("timestamptz", _UtcLoader)
-        made.adapters.register_loader("timestamptz", _UtcBinaryLoader)
-    return made
+    return _Cursor(connection, row_factory=row_factory)
+
+
+class _Cursor(psycopg.Cursor[T]):
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _ADAPTERS if self._conn.pgconn.parameter_status(b"TimeZone") in _UTC_NAMES else _ADAPTERS_TO_UTC
 
 
 class _UtcLoader(TimestamptzLoader):
+    """Between two times of one zone Python counts by the clock on the wall: an hour wrong where that is put back."""
+
     def load(self, data: Buffer) -> datetime:
         return super().load(data).astimezone(UTC)
 
@@ -156,6 +165,13 @@ class _UtcLoader(TimestamptzLoader):
 class _UtcBinaryLoader(TimestamptzBinaryLoader):
     def load(self, data: Buffer) -> datetime:
         return super().load(data).astimezone(UTC)
+
+
+_ADAPTERS = AdaptersMap(psycopg.adapters)
+_ADAPTERS.register_dumper(UuidArray, UuidArrayDumper)
+_ADAPTERS_TO_UTC = AdaptersMap(_ADAPTERS)
+_ADAPTERS_TO_UTC.register_loader("timestamptz", _UtcLoader)
+_ADAPTERS_TO_UTC.register_loader("timestamptz", _UtcBinaryLoader)
 
 
 def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
