@@ -4,7 +4,7 @@ from contextlib import closing
 from itertools import count
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 
 from dilamme.settings import read
 from dilamme.store.connection import connect
@@ -31,10 +31,11 @@ class Databases:
         self._execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(TEMPLATE)))
         return name
 
-    def create_empty(self) -> str:
+    def create_empty(self, encoding: str = "UTF8") -> str:
         """A new database's name, with nothing in it."""
         name = f"empty_{next(self._numbers)}"
-        self.server.create_database(name)
+        statement = SQL("CREATE DATABASE {} TEMPLATE template0 LOCALE 'C' ENCODING {}")
+        self._execute(statement.format(Identifier(name), Literal(encoding)))
         return name
 
     def drop(self, name: str) -> None:

@@ -77,6 +77,21 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     assert connection.execute("SELECT to_regnamespace('dilamme')").fetchone() == (None,)
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_text_is_refused(
+    databases: Databases, settings: Settings, encoding: str
+) -> None:
+    name = databases.create_empty(encoding)
+    try:
+        with (
+            closing(connect(databases.server.url(name))) as connection,
+            pytest.raises(SchemaError, match=f"{encoding}, which cannot hold every payload"),
+        ):
+            migrate(connection, settings)
+    finally:
+        databases.drop(name)
+
+
 def test_a_database_that_was_never_migrated_is_refused_with_what_to_do(open_empty: Open) -> None:
     with pytest.raises(SchemaError, match="run the migrate function"):
         check(open_empty())

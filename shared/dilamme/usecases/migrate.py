@@ -22,8 +22,10 @@ def migrate(connection: Connection, settings: Settings) -> Migrated:
     """Applies what is missing, in one transaction: all of it or nothing, and twice is the same as once.
 
     Raises:
-        SchemaError: a migration that was applied has been changed since, or the schema is newer than this code.
+        SchemaError: a migration that was applied has been changed since, the schema is newer than this code, or the
+            database cannot hold every text.
     """
+    _refuse_encoding(connection)
     with connection.transaction():
         store.lock_migrations(connection)
         store.prepare(connection)
@@ -37,6 +39,14 @@ def migrate(connection: Connection, settings: Settings) -> Migrated:
             store.create_roles(connection)
         slots.provide(connection, settings.worker_slots)
     return Migrated([step.version for step, _ in missing], store.known_version(), roles)
+
+
+def _refuse_encoding(connection: Connection) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise SchemaError(
+            f"the database's encoding is {encoding}, which cannot hold every payload: give one made with ENCODING 'UTF8'"
+        )
 
 
 def _refuse_foreign(done: dict[int, store.Step]) -> None:
