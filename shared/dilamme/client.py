@@ -1,8 +1,8 @@
 """The library: enqueue from Python, in the caller's own transaction. The same code that the API runs."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -65,7 +65,7 @@ def submit(
     }
     job = parse(Submission, _as_sent(fields))
     _check(connection, idempotency_key)
-    with migrated():
+    with _named_as_here(), migrated():
         return submit_here(connection, [job], idempotency_key, single=True).ids[0]
 
 
@@ -89,7 +89,7 @@ def submit_many(
     if not 1 <= len(batch) <= BATCH_JOBS_MAX:
         raise InvalidInput(Fault("/jobs", f"must hold 1 to {BATCH_JOBS_MAX} jobs, not {len(batch)}"))
     _check(connection, idempotency_key)
-    with migrated():
+    with _named_as_here(), migrated():
         return submit_here(connection, batch, idempotency_key).ids
 
 
@@ -149,6 +149,16 @@ def _as_sent(fields: Mapping[str, Any], place: int | None = None) -> dict[str, A
     if sent.get("payload") is None:
         sent.pop("payload", None)
     return sent
+
+
+@contextmanager
+def _named_as_here() -> Iterator[None]:
+    """Faults found beyond `parse` name fields as JSON does; a caller in Python knows them by our arguments' names."""
+    try:
+        yield
+    except InvalidInput as error:
+        faults = [Fault(re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", f.pointer), f.detail) for f in error.faults]
+        raise type(error)(*faults) from None
 
 
 def _check(connection: object, idempotency_key: object) -> None:

@@ -161,6 +161,19 @@ def test_an_idempotency_key_is_held_to_the_apis_rule(connection: Connection, cal
     assert tally(connection) == {}
 
 
+def test_whatever_is_wrong_is_named_as_the_argument_is(caller: Connection) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"dependency_ids": ["no id"]}, "/jobs/0/dependency_ids/0"),
+        ({"dependency_ids": [UNKNOWN]}, "/jobs/0/dependency_ids/0"),
+        ({"dependency_refs": ["nobody"]}, "/jobs/0/dependency_refs/0"),
+        ({"ref": "me", "dependency_refs": ["me"]}, "/jobs/0/dependency_refs"),
+    ]
+    for fields, pointer in wrong:
+        with pytest.raises(InvalidInput) as refused:
+            dilamme.submit_many(caller, [{"type": ECHO, **fields}])
+        assert [fault.pointer for fault in refused.value.faults] == [pointer]
+
+
 def test_no_payload_is_an_empty_one_in_a_batch_too(connection: Connection, caller: Connection) -> None:
     ids = [dilamme.submit(caller, ECHO, None), *dilamme.submit_many(caller, [{"type": ECHO, "payload": None}])]
     caller.commit()

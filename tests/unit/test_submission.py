@@ -50,6 +50,13 @@ def faults(model: type[Submission] = BatchSubmission, place: int | None = None, 
     return refused.value.faults
 
 
+class ZoneThatDoesNotKnow(tzinfo):
+    """Its times are as good as naive."""
+
+    def utcoffset(self, _: datetime | None) -> None:
+        return None
+
+
 def nested(depth: int, core: Any, wrap: Callable[[Any], Any]) -> Any:
     """``core`` with ``depth`` levels around it."""
     for _ in range(depth):
@@ -233,6 +240,7 @@ def test_a_time_survives_being_written_in_any_zone(naive: datetime, zone: tzinfo
         [],
         {},
         datetime(2031, 5, 6, 9, 30),  # noqa: DTZ001
+        datetime(2031, 5, 6, 9, 30, tzinfo=ZoneThatDoesNotKnow()),
         datetime(1969, 12, 31, tzinfo=UTC),
         datetime(3000, 1, 1, tzinfo=UTC),
         datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))),
@@ -308,6 +316,11 @@ def test_json_that_is_wide_is_not_deep() -> None:
 def test_a_number_too_long_to_be_written_is_refused() -> None:
     (fault,) = faults(payload=[10**5_000])
     assert fault.pointer == "/payload"
+
+
+def test_keys_that_are_not_all_strings_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="keys of an object must all be strings"):
+        json_text({1: 1, "a": 2})
 
 
 def test_something_that_contains_itself_is_refused() -> None:

@@ -99,6 +99,8 @@ def _why_not_json(error: Exception) -> str:
         return f"it is nested too deeply (at most {JSON_DEPTH_MAX} levels)"
     if "Out of range float" in str(error):
         return "it holds NaN, or a number that is infinite or beyond 1.8e308"
+    if "not supported between" in str(error):
+        return "the keys of an object must all be strings"  # said while sorting them
     return str(error)
 
 
@@ -153,7 +155,7 @@ def _payload(value: Any) -> str:
 
 def _moment(value: Any) -> datetime:
     moment = value if isinstance(value, datetime) else _parse_rfc_3339(value)
-    if moment.tzinfo is None:
+    if moment.utcoffset() is None:
         _refuse_moment("has no time zone: give one, or Z for UTC")
     if not _EARLIEST <= moment < _LATEST:
         _refuse_moment("must lie between the years 1970 and 2999")
