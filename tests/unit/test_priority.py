@@ -73,6 +73,14 @@ def test_the_order_of_the_keys_is_the_order_of_the_levels(line: tuple[float, lis
     assert by_key == sorted(jobs, key=lambda job: levels(job, now, ageing))
 
 
+@given(st.integers(1, 3), ageing_seconds | st.sampled_from([1e12, 1e18]), st.data())
+def test_a_keys_first_level_is_the_effective_priority(priority: int, ageing: float, data: st.DataObject) -> None:
+    """To the microsecond, though it is reckoned the other way about."""
+    ready_at = NOW - data.draw(waits(min(ageing, 1e6)))
+    key = order_key(NOW, ageing)(Head(UUID(int=1), priority, ready_at, ready_at))
+    assert key[0] == effective_priority(priority, ready_at, NOW, ageing)
+
+
 @given(ageing_seconds, st.data())
 def test_two_keys_compare_as_the_levels_do_and_are_equal_only_for_equal_levels(
     ageing: float, data: st.DataObject
