@@ -169,7 +169,7 @@ def test_no_scheduler_is_alive(connection: Connection) -> None:
     assert causes(why(later)) == ["not_due"]  # an idle scheduler stops, and is back in time
     told = why(job)
     assert causes(told) == ["in_line", "no_scheduler"]
-    assert "No scheduler has ticked since 90 s" in told["detail"]
+    assert "No scheduler has ticked for 90 s" in told["detail"]
     connection.execute("UPDATE dilamme.scheduler_lease SET last_tick_at = NULL, expires_at = '-infinity'")
     assert "No scheduler has ticked yet" in why(job)["detail"]
 
@@ -182,7 +182,7 @@ def test_it_is_running(clock: Clock, connection: Connection) -> None:
     clock.advance(8)
     told = why(job)
     assert causes(told) == ["running"]
-    assert told["detail"] == "It is running since 8 s, attempt 1 of 3, on worker slot 1."
+    assert told["detail"] == "It has been running for 8 s, attempt 1 of 3, on worker slot 1."
     assert told["worker"] == str(worker)
     assert told["startedAt"] == "2030-01-01T00:00:00Z"
     clock.advance(60)

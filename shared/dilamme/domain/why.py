@@ -172,14 +172,14 @@ def _in_line(facts: Facts) -> str:
 
 def _no_scheduler(facts: Facts) -> str:
     ticked = facts.job["last_tick_at"]
-    since = f"since {span(_seconds(facts.now, ticked))}" if ticked else "yet"
-    return f"No scheduler has ticked {since}: the trigger of the next minute starts one, if it is enabled."
+    how_long = f"for {span(_seconds(facts.now, ticked))}" if ticked else "yet"
+    return f"No scheduler has ticked {how_long}: the trigger of the next minute starts one, if it is enabled."
 
 
 def _why_running(facts: Facts) -> Iterator[Because]:
     job = facts.job
     where = f"on worker slot {job['slot']}" if job["slot"] else "on a worker that has let go of its slot"
-    detail = f"It is running since {span(_seconds(facts.now, job['started_at']))}, attempt {job['attempt']} of {job['max_attempts']}, {where}."
+    detail = f"It has been running for {span(_seconds(facts.now, job['started_at']))}, attempt {job['attempt']} of {job['max_attempts']}, {where}."
     if job["lease_expires_at"] <= facts.now:
         detail += " Its lease has run out: the next tick frees it."
     yield Because(cause=Cause.RUNNING, detail=detail)
