@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from dilamme import settings
-from dilamme.aws.telemetry import set_up, spread
+from dilamme.aws.telemetry import enable_loggers, set_up, spread
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
 from dilamme.domain.pace import Pace
@@ -35,6 +35,7 @@ def load_jobs(folder: Path) -> None:
 
 
 load_jobs(JOBS)
+enable_loggers(logger)
 registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
 MILLISECOND = timedelta(milliseconds=1)
 _published = False

@@ -1,9 +1,11 @@
 """The API's handler in this process, connected to a fresh database as the role that it has when deployed."""
 
+import io
 from collections.abc import Iterator
 
 import pytest
 
+from dilamme.aws import telemetry
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection
 from dilamme.usecases import session, wake
@@ -41,6 +43,14 @@ def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
     recorded = Invocations()
     monkeypatch.setattr(wake, "invoke", recorded)
     return recorded
+
+
+@pytest.fixture
+def metrics_written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Takes the place of standard output, for metrics alone."""
+    written = io.StringIO()
+    monkeypatch.setattr(telemetry, "STANDARD_OUTPUT", written)
+    return written
 
 
 @pytest.fixture

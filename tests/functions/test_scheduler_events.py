@@ -1,5 +1,6 @@
 """The scheduler's handler, with what triggers it and what it reports."""
 
+import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -47,13 +48,13 @@ def test_a_ready_job_makes_it_invoke_a_worker(connection: Connection, invocation
     assert invocations.take_workers()[0].ids == [job_id]
 
 
-def test_it_reports_the_queue_and_its_own_beat(connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_reports_the_queue_and_its_own_beat(connection: Connection, metrics_written: io.StringIO) -> None:
     put(connection)
     bury(connection, claim_one(connection))
     put(connection, priority=1)
     put(connection, priority=3)
     scheduler.handler(load("scheduler-trigger"), context("scheduler", BRIEF_SECONDS))
-    values = emf(capsys.readouterr().out)
+    values = emf(metrics_written.getvalue())
     assert values["Ticks"] == [1, 1]
     assert len(values["TickLag"]) == len(values["TickDuration"]) == 2
     assert all(0 < milliseconds < 1000 * BRIEF_SECONDS for milliseconds in values["TickDuration"])
@@ -65,23 +66,21 @@ def test_it_reports_the_queue_and_its_own_beat(connection: Connection, capsys: p
     assert values["OldestSnapshotAge"][0] >= 0, "its role may see everybody's"
 
 
-def test_metrics_are_written_inside_the_loop_so_that_a_kill_takes_few(capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_written_inside_the_loop_so_that_a_kill_takes_few(metrics_written: io.StringIO) -> None:
     observer = scheduler.Observer()
     for _ in range(scheduler.GAUGE_EVERY_TICKS + 1):
         observer.observe(Dispatch(datetime.now(UTC), 0, 0, 0), 0.0, 0.0)
-    assert emf(capsys.readouterr().out)["Ticks"] == [1] * (scheduler.GAUGE_EVERY_TICKS + 1)
+    assert emf(metrics_written.getvalue())["Ticks"] == [1] * (scheduler.GAUGE_EVERY_TICKS + 1)
 
 
-def test_what_cannot_be_measured_costs_no_tick(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_measured_costs_no_tick(monkeypatch: pytest.MonkeyPatch, metrics_written: io.StringIO) -> None:
     def refuse(_connection: Connection) -> None:
         raise psycopg.errors.QueryCanceled("statement timeout")
 
     monkeypatch.setattr(scheduler, "gauge", refuse)
     led = scheduler.handler(load("scheduler-trigger"), context("scheduler", BRIEF_SECONDS))
     assert led["ticks"] == 2
-    assert emf(capsys.readouterr().out)["Ticks"] == [1, 1]
+    assert emf(metrics_written.getvalue())["Ticks"] == [1, 1]
 
 
 def test_the_oldest_snapshot_is_seen_whoever_holds_it(connection: Connection, database_url: str) -> None:

@@ -1,5 +1,6 @@
 """The worker's handler, with the event that a scheduler sends."""
 
+import io
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -66,14 +67,16 @@ def test_it_publishes_its_types_for_those_who_know_no_handler(connection: Connec
 
 @pytest.mark.usefixtures("invited")
 def test_it_counts_how_jobs_ended_and_how_long_they_had_waited(
-    connection: Connection, capsys: pytest.CaptureFixture[str]
+    connection: Connection, metrics_written: io.StringIO
 ) -> None:
     put(connection, type="test.echo", priority=1)
     put(connection, type="test.fail", priority=2)
     put(connection, type="test.fail", priority=3, max_attempts=1)
     put(connection, type="test.unheard_of")
     worker.handler(load("worker-batch"), context("worker", 300))
-    values = {name: sum(found) for name, found in emf(capsys.readouterr().out).items() if not name.startswith("Wait")}
+    values = {
+        name: sum(found) for name, found in emf(metrics_written.getvalue()).items() if not name.startswith("Wait")
+    }
     assert values == {
         "JobsStarted": 3,
         "JobsCompleted": 1,
@@ -85,15 +88,13 @@ def test_it_counts_how_jobs_ended_and_how_long_they_had_waited(
 
 
 @pytest.mark.usefixtures("invited")
-def test_a_wait_is_counted_under_the_original_priority(
-    connection: Connection, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wait_is_counted_under_the_original_priority(connection: Connection, metrics_written: io.StringIO) -> None:
     put(connection, type="test.echo", priority=3)
     connection.execute(
         "UPDATE dilamme.jobs SET ready_at = now() - interval '10 minutes', created_at = now() - interval '10 minutes'"
     )
     worker.handler(load("worker-batch"), context("worker", 300))
-    values = emf(capsys.readouterr().out)
+    values = emf(metrics_written.getvalue())
     assert values.keys() >= {"WaitP3"}
     assert not values.keys() & {"WaitP1", "WaitP2"}
     assert 600_000 <= values["WaitP3"][0] < 660_000

@@ -61,6 +61,46 @@ def test_a_handler_that_always_asks_for_a_retry_is_dead_after_three(
     assert [(error["reason"], error["attempt"]) for error in stored["errors"]] == [("retry", n) for n in (1, 2, 3)]
 
 
+class Hopeless(Retry):
+    """Names a time that nobody can wait for."""
+
+    def __init__(self) -> None:
+        self.after_seconds = "soon"  # type: ignore[assignment]
+
+
+class Unreadable(Snooze):
+    """Fails whoever looks at it."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def seconds(self) -> float:  # type: ignore[override]
+        raise RuntimeError("not to be read")
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [(Hopeless, "TypeError: '>' not supported"), (Unreadable, "RuntimeError: not to be read")],
+)
+def test_an_exception_that_cannot_be_looked_at_fails_its_attempt_and_no_other(
+    connection: Connection, clock: Clock, workshop: Workshop, concurrency: int, kind: type[Exception], message: str
+) -> None:
+    """The thread that ran it lives on: the job ends there and then, and those after it run."""
+    workshop.adjust(worker_concurrency=concurrency)
+    workshop.registry.job("test.fail")(_raise(kind))
+    ids = put_many(connection, [{"type": "test.fail"}] * 5)
+    after = put(connection, priority=3)
+    workshop.work()
+    for stored in rows(connection, ids):
+        assert (stored["status"], stored["attempt"], stored["errors"][-1]["reason"]) == ("pending", 1, "error")
+        assert stored["errors"][-1]["message"].startswith(message)
+        assert timedelta(seconds=5) <= stored["ready_at"] - clock.now <= timedelta(seconds=10)
+    assert row(connection, after)["status"] == "completed"
+    assert workshop.exit_codes == []
+
+
 @pytest.mark.parametrize(
     ("job", "type_", "setting", "attempts"),
     [({}, {}, 3, 3), ({}, {}, 2, 2), ({}, {"max_attempts": 4}, 2, 4), ({"max_attempts": 1}, {"max_attempts": 4}, 2, 1)],

@@ -16,6 +16,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from dilamme.aws import telemetry
 from dilamme.aws.telemetry import METRICS, NAMESPACE
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
@@ -249,9 +250,9 @@ def emitted(monkeypatch: pytest.MonkeyPatch, database_url: str) -> set[Series]:
     monkeypatch.setattr(session, "_connection", None)
     monkeypatch.setattr(session, "_schema_is_known", False)
     written = io.StringIO()
-    with contextlib.redirect_stdout(written):
-        _lead(_load("scheduler"))
-        _settle(_load("worker"))
+    monkeypatch.setattr(telemetry, "STANDARD_OUTPUT", written)
+    _lead(_load("scheduler"))
+    _settle(_load("worker"))
     with closing(session.connection()):
         pass
     return {entry for line in written.getvalue().splitlines() for entry in _emf(line)}

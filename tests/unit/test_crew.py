@@ -3,9 +3,11 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 from uuid import UUID
@@ -299,6 +301,155 @@ def test_a_sync_handler_may_put_together_what_is_awaited() -> None:
     crew.close()
     crew.work()
     assert [outcome for _, outcome in crew.collect(0)] == [Complete("[1, 2]")]
+
+
+def ended(*handlers: Callable[[], Any]) -> list[Any]:
+    """What calling handlers comes to, one after the other in the thread of one runner: a result, or an exception."""
+    results: list[Any] = []
+
+    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+        try:
+            results.append(resolve(handlers[number_of(one)]()))
+        except BaseException as error:
+            results.append(error)
+        return Complete(None)
+
+    crew = Crew(1, execute)
+    crew.add([ticket(number) for number in range(len(handlers))])
+    crew.close()
+    crew.work()
+    return results
+
+
+class Background:
+    """A task that a handler leaves behind, and how far it came."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.cancelled = False
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def go(self) -> None:
+        """Runs until it is cancelled, and has something to await even then."""
+        try:
+            while True:
+                await asyncio.sleep(0)
+                self.steps += 1
+        finally:
+            await asyncio.sleep(0)
+            self.cancelled = True
+
+    async def leave(self) -> str:
+        """Starts the task, sees it run, and returns."""
+        self.tasks.append(asyncio.create_task(self.go()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return "left"
+
+    async def leave_and_fail(self) -> None:
+        await self.leave()
+        raise ValueError
+
+    def leave_before(self) -> None:
+        """Starts it where nothing runs yet, in a handler that is not async."""
+        self.tasks.append(asyncio.get_event_loop().create_task(self.go()))
+
+
+async def look_around() -> int:
+    """How many tasks run beside this handler's own, after a while in which they could."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return len(asyncio.all_tasks()) - 1
+
+
+def test_a_task_that_a_handler_leaves_behind_ends_with_it() -> None:
+    background = Background()
+    assert ended(background.leave, lambda: background.steps, look_around)[::2] == ["left", 0]
+    assert background.cancelled
+    assert background.steps <= 2
+
+
+def test_a_task_that_a_failed_handler_leaves_behind_ends_with_it() -> None:
+    background = Background()
+    failure, around = ended(background.leave_and_fail, look_around)
+    assert isinstance(failure, ValueError)
+    assert (background.cancelled, around) == (True, 0)
+
+
+def test_a_handler_that_stops_its_own_loop_is_not_resumed_in_the_next_one() -> None:
+    resumed: list[bool] = []
+
+    async def stop() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        resumed.append(True)
+
+    failure, around = ended(stop, look_around)
+    assert isinstance(failure, RuntimeError)
+    assert (resumed, around) == ([], 0)
+
+
+def test_a_task_that_nobody_awaited_ends_with_the_next_async_handler_at_the_latest() -> None:
+    background = Background()
+    ended(background.leave_before, look_around)
+    assert background.cancelled
+
+
+def test_a_task_whose_end_fails_changes_nothing_of_what_its_handler_returned() -> None:
+    async def fail() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise ValueError
+
+    async def leave() -> str:
+        task.append(asyncio.create_task(fail()))
+        await asyncio.sleep(0)
+        return "left"
+
+    task: list[asyncio.Task[None]] = []
+    assert ended(leave, look_around) == ["left", 0]
+    assert isinstance(task[0].exception(), ValueError)
+
+
+def test_what_a_handler_awaits_need_not_be_a_coroutine() -> None:
+    class Later:
+        def __await__(self) -> Generator[Any, Any, str]:
+            yield from asyncio.sleep(0).__await__()
+            return "awaited"
+
+    assert ended(Later) == ["awaited"]
+
+
+TENANT = ContextVar("TENANT", default="nobody")
+
+
+def test_what_one_job_sets_in_its_context_the_next_does_not_see() -> None:
+    def sync_handler(name: str) -> str:
+        before = TENANT.get()
+        TENANT.set(name)
+        return before
+
+    async def async_handler(name: str) -> str:
+        before = sync_handler(name)
+        await asyncio.sleep(0)
+        assert TENANT.get() == name
+        return before
+
+    jobs = [partial(handler, name) for name in "ab" for handler in (async_handler, sync_handler, async_handler)]
+    assert ended(*jobs) == ["nobody"] * 6
+
+
+def test_a_sync_handlers_context_is_that_of_what_it_returns_to_be_awaited() -> None:
+    async def later() -> str:
+        return TENANT.get()
+
+    def handler() -> Any:
+        TENANT.set("a")
+        return later()
+
+    assert ended(handler) == ["a"]
 
 
 def test_what_a_sync_handler_returns_is_taken_as_it_is() -> None:

@@ -243,6 +243,65 @@ def test_a_retry_whose_time_stands_in_the_place_of_its_message_is_an_error_that_
     )
 
 
+class RateLimited(Retry):
+    """Keeps its own number, and forgets its parent's."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+
+class Crowded(Snooze):
+    """Likewise."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+
+def test_a_retry_that_never_said_its_time_takes_the_backoff() -> None:
+    assert run(raising(RateLimited(3))) == RetryLater(Reason.RETRY, "3", 7.5)
+
+
+def test_a_snooze_that_never_said_its_time_is_an_error_that_says_so() -> None:
+    assert run(raising(Crowded(3))) == RetryLater(
+        Reason.ERROR, "Crowded: it has no seconds; its __init__ must call super().__init__(seconds)", 7.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [
+        (Snooze(60), HandBack(60)),
+        (Retry("later", after=60), RetryLater(Reason.RETRY, "later", 60)),
+        (Fail("no such customer"), Bury(Reason.FAIL, "no such customer")),
+    ],
+)
+def test_the_only_word_out_of_a_task_group_is_heard(word: Exception, outcome: Outcome) -> None:
+    async def handler(payload: Any, context: Any) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(within())
+
+    async def within() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(say())
+            group.create_task(asyncio.sleep(60))
+
+    async def say() -> None:
+        raise word
+
+    assert run(handler, resolve=asyncio.run) == outcome
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [[Snooze(60), ValueError()], [Snooze(60), Snooze(60)], [ValueError()], [Fail(), ExceptionGroup("", [Fail()])]],
+)
+def test_a_group_that_says_more_than_one_thing_is_an_error(errors: list[Exception]) -> None:
+    outcome = run(raising(ExceptionGroup("some", errors)))
+    assert isinstance(outcome, RetryLater)
+    assert outcome.reason is Reason.ERROR
+    assert outcome.message.startswith("ExceptionGroup: some (")
+
+
 # ===== what a type asks for =====
 
 

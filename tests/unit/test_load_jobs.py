@@ -1,5 +1,6 @@
 """How the worker finds what users write, in a process of its own, as Lambda starts it: in the function's folder."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -94,3 +95,33 @@ def test_a_wrong_setting_is_an_error_at_the_start(worker: Path) -> None:
     started = start(worker, DILAMME_WORKER_SLOTS="none")
     assert started.returncode != 0
     assert "DILAMME_WORKER_SLOTS is 'none'" in started.stderr
+
+
+# ===== what users' code may do to the process =====
+
+
+def test_a_module_that_sets_up_logging_does_not_silence_the_worker(worker: Path) -> None:
+    add(worker, "noisy.py", "import logging.config\nlogging.config.dictConfig({'version': 1})")
+    ours = ["dilamme", "dilamme.drain", "dilamme.job", "worker"]
+    started = start(worker, f"import logging\nfor name in {ours}: logging.getLogger(name).warning(name)")
+    heard = [json.loads(line)["message"] for line in (started.stdout + started.stderr).splitlines()]
+    assert sorted(heard) == ours
+
+
+def test_what_handlers_do_to_standard_output_does_not_reach_the_metrics(worker: Path) -> None:
+    program = """
+import contextlib, io, os, sys
+def count():
+    handler.metrics.add("JobsStarted", 1)
+    handler.metrics.flush()
+mine = io.StringIO()
+with contextlib.redirect_stdout(mine):
+    count()
+assert not mine.getvalue()
+sys.stdout.close()
+count()
+os._exit(0)  # what was not written by now is lost
+"""
+    started = start(worker, program)
+    assert started.stderr == ""
+    assert [json.loads(line)["JobsStarted"] for line in started.stdout.splitlines()] == [[1], [1]]

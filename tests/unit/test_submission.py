@@ -56,6 +56,12 @@ class ZoneThatDoesNotKnow(tzinfo):
     def utcoffset(self, _: datetime | None) -> None:
         return None
 
+    def dst(self, _: datetime | None) -> None:
+        return None
+
+    def tzname(self, _: datetime | None) -> None:
+        return None
+
 
 def nested(depth: int, core: Any, wrap: Callable[[Any], Any]) -> Any:
     """``core`` with ``depth`` levels around it."""

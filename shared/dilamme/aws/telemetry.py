@@ -1,5 +1,6 @@
 """Logs and metrics of the functions, as JSON and EMF on standard output."""
 
+import json
 import logging
 import os
 from collections.abc import Sequence
@@ -8,10 +9,14 @@ from datetime import timedelta
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 NAMESPACE = "Dilamme"
 VALUES_MAX = 25
+
+# Not sys.stdout, which a handler may redirect, or close, for all threads at once.
+STANDARD_OUTPUT = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
 
 # Every metric of ours, by the service that emits it. A name that is not here cannot be emitted, since each is paid for
 # by the month, and the dashboard and the alarms can be held against it.
@@ -68,8 +73,10 @@ class Meter:
 
     def flush(self) -> None:
         """Writes what was added since the last time, if anything was."""
-        if self._emf.metric_set:
-            self._emf.flush_metrics()
+        if self._emf.metric_set and not is_metrics_disabled():
+            line = json.dumps(self._emf.serialize_metric_set(), separators=(",", ":"))
+            self._emf.clear_metrics()
+            STANDARD_OUTPUT.write(f"{line}\n")
 
 
 def spread(values: Sequence[timedelta]) -> Sequence[timedelta]:
@@ -91,6 +98,13 @@ def set_up(service: str) -> tuple[Logger, Meter]:
     package.setLevel(logger.log_level)
     package.propagate = False
     return logger, Meter(service)
+
+
+def enable_loggers(logger: Logger) -> None:
+    """Puts right what users' modules may have done: `logging.config` disables all loggers that it is not told of."""
+    for name, found in list(logging.root.manager.loggerDict.items()):
+        if isinstance(found, logging.Logger) and f"{name}.".startswith(("dilamme.", f"{logger.name}.")):
+            found.disabled = False
 
 
 def _handler(service: str) -> logging.Handler:

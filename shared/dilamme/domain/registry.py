@@ -3,9 +3,11 @@
 Handlers are looked up here and nowhere else: a type that came in over HTTP never names a module or a function.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, TypeVar
 
 from dilamme.domain.errors import ConfigurationError
@@ -16,8 +18,21 @@ Handler = Callable[[Any, Any], Any]
 H = TypeVar("H", bound=Handler)
 
 
-class Retry(Exception):
+class Word(Exception):
+    """What a handler says by raising it. A copy keeps what was said, whatever a subclass's own ``__init__`` takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _without_init, (type(self), self.args), self.__dict__
+
+
+def _without_init(kind: type[Word], args: tuple[Any, ...]) -> Word:
+    return kind.__new__(kind, *args)
+
+
+class Retry(Word):
     """Raised by a handler: this attempt failed; try again after ``after`` seconds (else after the type's backoff)."""
+
+    after_seconds: float | None = None  # of a subclass that does not call `__init__`
 
     def __init__(self, message: str = "the handler asked for a retry", *, after: float | None = None) -> None:
         if not isinstance(message, str):  # Retry(60) reads like Snooze(60)
@@ -26,18 +41,20 @@ class Retry(Exception):
         self.after_seconds = None if after is None else float(after)  # what is no number fails here, in the handler
 
 
-class Snooze(Exception):
+class Snooze(Word):
     """Raised by a handler: not now; come back in ``seconds``. Costs no attempt."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float | None = None) -> None:
+        if seconds is None:  # `raise Snooze`, like `raise Retry`
+            raise TypeError("Snooze takes the seconds: Snooze(60)")
         self.seconds = float(seconds)  # what is no number fails here, in the handler
         super().__init__(f"snoozed for {self.seconds:g} s")
 
 
-class Fail(Exception):
+class Fail(Word):
     """Raised by a handler: no attempt will help. The job goes to the dead letters at once."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str = "the handler gave up") -> None:
         super().__init__(reason)
 
 
@@ -111,15 +128,15 @@ class Registry(Mapping[str, JobType]):
             raise ConfigurationError(
                 f"job type '{job_type.type}' is registered twice: by {_place(rival.handler)} and {_place(job_type.handler)}"
             )
-        if job_type.max_attempts is not None and not 1 <= job_type.max_attempts <= 25:
-            raise ConfigurationError(f"job type '{job_type.type}': max_attempts must lie between 1 and 25")
-        for name in ("timeout_seconds", "backoff_base_seconds", "backoff_cap_seconds"):
-            value = getattr(job_type, name)
-            if value is not None and not 0 < value <= SECONDS_MAX:
-                raise ConfigurationError(
-                    f"job type '{job_type.type}': {name} must be greater than 0, and at most a century"
-                )
-        self._types[job_type.type] = job_type
+        if wrong := _wrong_with(job_type.handler):
+            raise ConfigurationError(f"job type '{job_type.type}': {_place(job_type.handler)} {wrong}")
+        self._types[job_type.type] = replace(
+            job_type,
+            max_attempts=_attempts(job_type),
+            timeout_seconds=_seconds(job_type, "timeout_seconds"),
+            backoff_base_seconds=_seconds(job_type, "backoff_base_seconds"),
+            backoff_cap_seconds=_seconds(job_type, "backoff_cap_seconds"),
+        )
 
     def refuse_timeouts_over(self, most_seconds: float) -> None:
         """Holds every type to what the worker's own time allows.
@@ -135,8 +152,51 @@ class Registry(Mapping[str, JobType]):
                 )
 
 
-def _place(handler: Handler) -> str:
-    return f"{handler.__module__}.{getattr(handler, '__qualname__', repr(handler))}"
+def _attempts(job_type: JobType) -> int | None:
+    value = job_type.max_attempts
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 25:
+        raise ConfigurationError(
+            f"job type '{job_type.type}': max_attempts must be a whole number from 1 to 25, not {value!r}"
+        )
+    return int(value)
+
+
+def _seconds(job_type: JobType, name: str) -> float | None:
+    value = getattr(job_type, name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= SECONDS_MAX:
+        raise ConfigurationError(
+            f"job type '{job_type.type}': {name} must be a number of seconds, greater than 0 and at most a century,"
+            f" not {value!r}"
+        )
+    return float(value)
+
+
+def _wrong_with(handler: Any) -> str | None:
+    if not callable(handler):
+        return "cannot be called; decorate handler(payload, context)"
+    for function in (handler, type(handler).__call__):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            return "is a generator, of which a call runs nothing: return its result instead"
+    if hasattr(handler, "__signature__") or (hasattr(handler, "__wrapped__") and type(handler) is not FunctionType):
+        return None  # a decorator may show the signature of what it wraps, and add to the arguments
+    try:
+        signature = inspect.signature(handler, follow_wrapped=False)
+    except Exception:
+        return None  # a built-in one has none; from Python 3.14 on, annotations for a type checker alone may hide it
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        return f"cannot be called as handler(payload, context): {error}"
+    return None
+
+
+def _place(handler: Any) -> str:
+    name = getattr(handler, "__qualname__", None) or repr(handler)
+    return f"{module}.{name}" if (module := getattr(handler, "__module__", None)) else name
 
 
 registry = Registry()

@@ -350,17 +350,20 @@ class _Controller:
 
     def _execute(self, ticket: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
         settings = self.worker.settings
-        room = self._room()
-        timeout = execute.timeout_seconds(ticket.job_type, settings)
-        needs = self.worker.pace.high_seconds(ticket.claim.type) or timeout
-        # A fresh worker's first job always starts: if it does not fit here it fits nowhere.
-        if self.leaving or (needs > room and (self.started_any or room <= 0)):
-            self.leaving = self.relieved = True
-            return HandBack()
-        self.started_any = True
-        ticket.ends_by = ticket.started_at + min(timeout, room)
-        job_context = execute.JobContext(ticket.claim, ticket.ends_by, self.crew.ask)
-        return execute.execute(ticket.claim, ticket.job_type, job_context, resolve, settings)
+        try:
+            room = self._room()
+            timeout = execute.timeout_seconds(ticket.job_type, settings)
+            needs = self.worker.pace.high_seconds(ticket.claim.type) or timeout
+            # A fresh worker's first job always starts: if it does not fit here it fits nowhere.
+            if self.leaving or (needs > room and (self.started_any or room <= 0)):
+                self.leaving = self.relieved = True
+                return HandBack()
+            self.started_any = True
+            ticket.ends_by = ticket.started_at + min(timeout, room)
+            job_context = execute.JobContext(ticket.claim, ticket.ends_by, self.crew.ask)
+            return execute.execute(ticket.claim, ticket.job_type, job_context, resolve, settings)
+        except BaseException as error:  # it would end the runner's thread, and leave the job to its timeout
+            return execute.failed(ticket.claim, error, settings)
 
     def _hold_seconds(self) -> float:
         """How long from now a slot, or a job, is ours: beyond the platform's kill."""

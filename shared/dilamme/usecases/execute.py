@@ -4,6 +4,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,7 @@ from uuid import UUID
 
 from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, after_failure, shorten
-from dilamme.domain.registry import Fail, JobType, Retry, Snooze
+from dilamme.domain.registry import Fail, JobType, Retry, Snooze, Word
 from dilamme.domain.retry import Backoff
 from dilamme.domain.submission import json_text
 from dilamme.settings import Settings
@@ -102,23 +103,51 @@ def execute(
     """Runs the handler; ``resolve`` awaits what an async one returns."""
     try:
         return _complete(resolve(job_type.handler(claim.payload, job_context)))
-    except Snooze as snooze:
-        return HandBack(min(max(0.0, snooze.seconds), SNOOZE_SECONDS_MAX))
-    except Fail as fail:
-        return Bury(Reason.FAIL, shorten(_text(fail)))
-    except Retry as retry:
-        after = None if retry.after_seconds is None else min(max(0.0, retry.after_seconds), SNOOZE_SECONDS_MAX)
-        return after_failure(claim, Reason.RETRY, _text(retry), backoff(job_type, settings), rand(), after)
-    except _ResultRefused as refused:
-        return after_failure(claim, Reason.RESULT, str(refused), backoff(job_type, settings), rand())
     except BaseException as error:
-        job_context.logger.warning("attempt failed", exc_info=error)
-        message = f"{type(error).__name__}: {_text(error)}"
-        return after_failure(claim, Reason.ERROR, message, backoff(job_type, settings), rand())
+        wait = backoff(job_type, settings)
+        match _said(error):
+            case Snooze(seconds=seconds):
+                return HandBack(_held(seconds))
+            case Fail() as fail:
+                return Bury(Reason.FAIL, shorten(_text(fail)))
+            case Retry(after_seconds=after) as retry:
+                after = None if after is None else _held(after)
+                return after_failure(claim, Reason.RETRY, _text(retry), wait, rand(), after)
+            case _ResultRefused() as refused:
+                return after_failure(claim, Reason.RESULT, str(refused), wait, rand())
+            case said:
+                job_context.logger.warning("attempt failed", exc_info=said)
+                return after_failure(claim, Reason.ERROR, _message(said), wait, rand())
+
+
+def failed(claim: Claim, error: BaseException, settings: Settings) -> Outcome:
+    """How an attempt ends of which `execute` itself made an error, as of an exception that cannot be looked at."""
+    with suppress(Exception):  # logging may be what failed
+        logger.warning("attempt failed", exc_info=error, extra={"job_id": str(claim.id)})
+    wait = Backoff(settings.backoff_base_seconds, settings.backoff_cap_seconds)
+    return after_failure(claim, Reason.ERROR, _message(error), wait, random.random())
 
 
 class _ResultRefused(Exception):
     pass
+
+
+def _said(error: BaseException) -> BaseException:
+    """What a handler raised; of a task group's exception the only one within, if that is a word of a handler's."""
+    within = error
+    while isinstance(within, BaseExceptionGroup) and len(within.exceptions) == 1:
+        within = within.exceptions[0]
+    return within if isinstance(within, Word) else error
+
+
+def _held(seconds: float) -> float:
+    return min(max(0.0, seconds), SNOOZE_SECONDS_MAX)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, Snooze):  # one that has them is no failure
+        return f"{type(error).__name__}: it has no seconds; its __init__ must call super().__init__(seconds)"
+    return f"{type(error).__name__}: {_text(error)}"
 
 
 _NOTHING = Complete(None)
