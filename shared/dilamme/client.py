@@ -51,6 +51,7 @@ def submit(
         dilamme.domain.errors.InvalidInput: a value is wrong; ``.faults`` name the fields. Nothing was stored.
         dilamme.domain.errors.Conflict: the idempotency key stands for another job.
         dilamme.domain.errors.SchemaError: the database has not been migrated.
+        TypeError: ``connection`` is none of psycopg 3's, or an async one.
         psycopg.Error: whatever else PostgreSQL says.
     """
     fields = {
