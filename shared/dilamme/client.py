@@ -17,6 +17,7 @@ from dilamme.domain.submission import (
     IN_WORDS,
     BatchSubmission,
     Submission,
+    follows,
     parse,
 )
 from dilamme.store.connection import connect
@@ -65,7 +66,8 @@ def submit(
         "on_dependency_failure": on_dependency_failure,
     }
     job = parse(Submission, _as_sent(fields))
-    _check(connection, idempotency_key)
+    _check_connection(connection)
+    _check_key(idempotency_key)
     with _named_as_here(), migrated():
         return submit_here(connection, [job], idempotency_key, single=True).ids[0]
 
@@ -89,7 +91,8 @@ def submit_many(
     batch = [parse(BatchSubmission, _as_sent(fields, place), place) for place, fields in enumerate(jobs)]
     if not 1 <= len(batch) <= BATCH_JOBS_MAX:
         raise InvalidInput(Fault("/jobs", f"must hold 1 to {BATCH_JOBS_MAX} jobs, not {len(batch)}"))
-    _check(connection, idempotency_key)
+    _check_connection(connection)
+    _check_key(idempotency_key)
     with _named_as_here(), migrated():
         return submit_here(connection, batch, idempotency_key).ids
 
@@ -112,7 +115,7 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
         with closing(connect(database_url())) as own, migrated():
             usecase.wake(own, loaded, due=True, later=True)
         return
-    _check(connection, None)
+    _check_connection(connection)
     if connection.closed:
         raise psycopg.OperationalError("the connection is closed")
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -162,14 +165,15 @@ def _named_as_here() -> Iterator[None]:
         raise type(error)(*faults) from None
 
 
-def _check(connection: object, idempotency_key: object) -> None:
+def _check_connection(connection: object) -> None:
     if not isinstance(connection, psycopg.Connection):
         raise TypeError(
             f"Dilamme needs a psycopg.Connection (psycopg 3, not async), not {type(connection).__qualname__}. In Django:"
             " connection.ensure_connection(), then connection.connection; in SQLAlchemy, on postgresql+psycopg:"
             " session.connection().connection.driver_connection"
         )
-    if idempotency_key is None:
-        return
-    if not isinstance(idempotency_key, str) or not re.fullmatch(IDEMPOTENCY_KEY_PATTERN.strip("^$"), idempotency_key):
+
+
+def _check_key(key: object) -> None:
+    if key is not None and not (isinstance(key, str) and follows(IDEMPOTENCY_KEY_PATTERN, key)):
         raise InvalidInput(Fault("/idempotency_key", f"must be {IN_WORDS[IDEMPOTENCY_KEY_PATTERN]}"))

@@ -17,7 +17,7 @@ HIGHEST, MEDIUM, LOWEST = 1, 2, 3
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 Key = tuple[int, datetime, datetime, int]
 
@@ -65,7 +65,7 @@ def order_key(now: datetime, ageing_seconds: float) -> Callable[[Orderable], Key
     """The comparator at ``now``: gives a job's key, its four levels; smaller is more urgent. Times must be in UTC.
 
     Made once a tick and asked of every head, so the formula has become two times to compare with, and the levels a tuple,
-    which C makes and compares; packed into one integer they were several times as slow.
+    which C makes and compares; one integer of all of them is made in Python.
     """
     once, twice = (_end_of(aged_by(steps, now, ageing_seconds)) for steps in (1, 2))
 
@@ -80,4 +80,4 @@ def order_key(now: datetime, ageing_seconds: float) -> Callable[[Orderable], Key
 
 def _end_of(latest: datetime | None) -> datetime:
     """The first time after ``latest``; where there is none, one that nothing precedes."""
-    return _FIRST_MOMENT if latest is None else latest + _MICROSECOND
+    return FIRST_MOMENT if latest is None else latest + _MICROSECOND

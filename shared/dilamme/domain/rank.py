@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from dilamme.domain.priority import HIGHEST, LOWEST, Orderable, aged_by, effective_priority
+from dilamme.domain.priority import FIRST_MOMENT, HIGHEST, LOWEST, Orderable, aged_by, effective_priority
 
-_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 _LAST_ID = UUID(int=2**128 - 1)
 
@@ -51,4 +50,4 @@ def _aged_to(priority: int, effective: int, now: datetime, ageing_seconds: float
     if steps <= 0:
         return now
     aged = aged_by(steps, now, ageing_seconds) if effective >= HIGHEST else None
-    return _FIRST_MOMENT if aged is None else aged
+    return FIRST_MOMENT if aged is None else aged

@@ -4,7 +4,6 @@ Handlers are looked up here and nowhere else: a type that came in over HTTP neve
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.domain.retry import SECONDS_MAX
-from dilamme.domain.submission import IN_WORDS, TYPE_PATTERN
+from dilamme.domain.submission import IN_WORDS, TYPE_PATTERN, follows
 
 Handler = Callable[[Any, Any], Any]
 H = TypeVar("H", bound=Handler)
@@ -122,7 +121,7 @@ class Registry(Mapping[str, JobType]):
 
     def add(self, job_type: JobType) -> None:
         """Registers a type; see `job`."""
-        if not re.fullmatch(TYPE_PATTERN.strip("^$"), job_type.type):
+        if not follows(TYPE_PATTERN, job_type.type):
             raise ConfigurationError(f"job type {job_type.type!r} must be {IN_WORDS[TYPE_PATTERN]}")
         if (rival := self._types.get(job_type.type)) is not None:
             raise ConfigurationError(

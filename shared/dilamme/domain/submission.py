@@ -50,7 +50,7 @@ _TOO_LARGE = "too_large"
 S = TypeVar("S", bound="Submission")
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
-# `encode` makes this anew for each value, at three times the cost of a small one's text. CPython has it, undocumented.
+# `encode` makes this anew for each value, which costs more than a small one's text. CPython has it, undocumented.
 _make_in_c = getattr(json.encoder, "c_make_encoder", None)
 _encode_in_c = _make_in_c and _make_in_c(
     None,  # looks for no circles: it runs into them, and `encode` tells
@@ -70,6 +70,11 @@ def _canonical(value: Any) -> str:
         return "".join(_encode_in_c(value, 0)) if _encode_in_c else _encoder.encode(value)
     except Exception:
         return _encoder.encode(value)  # raises what says more
+
+
+def follows(pattern: str, text: str) -> bool:
+    """Does the whole of ``text`` match one of the patterns above? Python's `$` would let a line's end pass after it."""
+    return re.fullmatch(pattern.strip("^$"), text) is not None
 
 
 def json_text(value: Any) -> str:

@@ -106,7 +106,7 @@ class JobPage(View):
 class BatchedJob:
     """A job of a batch, in the order in which it was sent."""
 
-    # Neither a model nor frozen: an answer has a thousand of these, and a model takes ten times as long to make.
+    # Neither a model nor frozen: an answer has a thousand of these, and a model takes long to make.
     id: UUID
     ref: str | None
     status: Annotated[

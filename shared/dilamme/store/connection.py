@@ -54,7 +54,7 @@ def connect(conninfo: str) -> Connection:
     Prepared, our statements fell into generic plans, and PgBouncer refuses them.
 
     Raises:
-        ConfigurationError: what we were given says of no database.
+        ConfigurationError: ``conninfo`` is no connection string.
         DatabaseUnavailable: PostgreSQL did not answer, or refused us.
     """
     try:

@@ -238,7 +238,7 @@ def _taken(line: "deque[Ticket]") -> Iterator[Ticket]:
 class _Resolver:
     """Awaits what async handlers return, on a thread's event loop, and ends the tasks that they leave behind on it.
 
-    Most make none. So they are counted as they are made: to look for them after each job would be a fifth of its time.
+    Most make none. So they are counted as they are made: to look for them after each job would slow a short one down.
     """
 
     def __init__(self, runner: asyncio.Runner) -> None:
