@@ -25,10 +25,10 @@ from uuid import uuid4
 from benchmarks import _common as common
 from benchmarks import _dilamme, _peers, _server, drain
 from benchmarks._common import Spread, Target
+from dilamme.scheduler.tick import Leader, tick
 from dilamme.settings import read
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection, connect
-from dilamme.usecases.tick import Leader, tick
 from local.functions import ROLES
 from local.postgres import Postgres
 

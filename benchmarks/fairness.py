@@ -19,12 +19,12 @@ from uuid import uuid4
 from benchmarks import _common as common
 from benchmarks import _dilamme, _server
 from dilamme.domain.outcome import Complete
-from dilamme.domain.submission import BatchSubmission, parse
 from dilamme.settings import read
 from dilamme.store import lanes
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.settle import settle
 from dilamme.usecases.submit import submit
+from dilamme.wire.requests import BatchSubmission, parse
 
 BEATS_PER_SECOND = 20
 TRICKLE = {2: 0.04, 3: 0.02}

@@ -30,7 +30,7 @@ from benchmarks._common import Measures, Rival, Spread
 from benchmarks._heap_rivals import HEAPQ, OURS, TEXTBOOK, WHEEL, Job, Node, Structure
 from dilamme.domain.job import Head
 from dilamme.domain.min_heap import MinHeap
-from dilamme.usecases.tick import most_urgent
+from dilamme.scheduler.tick import most_urgent
 
 Results = dict[str, dict[str, Spread]]
 

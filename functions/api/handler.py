@@ -1,4 +1,4 @@
-"""The doorway: parse, call one use case, shape the answer. What callers may ask for stands in dilamme.domain.submission."""
+"""The doorway: parse, call one use case, shape the answer. What callers may ask for stands in dilamme.wire.requests."""
 
 import json
 from functools import partial
@@ -10,23 +10,18 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
 from pydantic import Field
 
-from dilamme import settings
+from dilamme import session, settings
 from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem, read_object
 from dilamme.aws.invoke import prepare
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.job import Status
-from dilamme.domain.submission import (
-    BATCH_BYTES_MAX,
-    ID_FORM,
-    IDEMPOTENCY_KEY_PATTERN,
-    PAYLOAD_BYTES_MAX,
-    TYPE_PATTERN,
-    Batch,
-    Request,
-    Submission,
-)
-from dilamme.domain.views import (
+from dilamme.store.connection import Connection
+from dilamme.store.faults import meaning
+from dilamme.store.reads import Filter
+from dilamme.usecases import cancel, migrate, read, replay, wake
+from dilamme.usecases.submit import Receipt, submit
+from dilamme.wire.answers import (
     BatchView,
     CancelledSeries,
     Health,
@@ -36,12 +31,17 @@ from dilamme.domain.views import (
     ReplayedJob,
     Stats,
 )
-from dilamme.domain.why import Why
-from dilamme.store.connection import Connection
-from dilamme.store.faults import meaning
-from dilamme.store.reads import Filter
-from dilamme.usecases import cancel, migrate, read, replay, session, wake
-from dilamme.usecases.submit import Receipt, submit
+from dilamme.wire.requests import (
+    BATCH_BYTES_MAX,
+    ID_FORM,
+    IDEMPOTENCY_KEY_PATTERN,
+    PAYLOAD_BYTES_MAX,
+    TYPE_PATTERN,
+    Batch,
+    Request,
+    Submission,
+)
+from dilamme.wire.why import Why
 
 # Escaped, a payload takes three times its size; the rest is a thousand dependencies, and room for white space.
 BODY_BYTES_MAX = {

@@ -8,8 +8,8 @@ from typing import Any
 from dilamme import settings
 from dilamme.aws import custom_resource
 from dilamme.aws.telemetry import set_up
+from dilamme.session import open_connection
 from dilamme.usecases.deploy import deploy
-from dilamme.usecases.session import open_connection
 
 logger, _ = set_up("migrate")
 

@@ -3,9 +3,8 @@
 from typing import Any
 from uuid import UUID
 
-from dilamme import settings
+from dilamme import session, settings
 from dilamme.aws.telemetry import set_up
-from dilamme.usecases import session
 from dilamme.usecases.rescue import rescue_leader, rescue_worker, withdraw_worker
 
 logger, _ = set_up("rescue")

@@ -5,13 +5,12 @@ from uuid import UUID
 
 import psycopg
 
-from dilamme import settings
+from dilamme import session, settings
 from dilamme.aws.invoke import prepare
 from dilamme.aws.telemetry import set_up
-from dilamme.usecases import session
-from dilamme.usecases.gauge import gauge
-from dilamme.usecases.lead import lead
-from dilamme.usecases.tick import Dispatch
+from dilamme.scheduler.gauges import gauge
+from dilamme.scheduler.lead import lead
+from dilamme.scheduler.tick import Dispatch
 
 GAUGE_EVERY_TICKS = 10
 

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from dilamme import settings
+from dilamme import session, settings
 from dilamme.aws.telemetry import enable_loggers, set_up, spread
+from dilamme.domain.durations import Pace
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
-from dilamme.domain.pace import Pace
-from dilamme.domain.registry import registry
-from dilamme.store.types import upsert_types
-from dilamme.usecases import session
-from dilamme.usecases.drain import Worker, WorkerEvent, drain
+from dilamme.handlers.registry import registry
+from dilamme.store.job_types import upsert_types
+from dilamme.worker.drain import Worker, WorkerEvent, drain
 
 logger, metrics = set_up("worker")
 configuration = settings.load()

@@ -7,6 +7,6 @@ or `Fail`.
 
 from dilamme.client import submit, submit_many, wake
 from dilamme.domain.errors import Conflict, InvalidInput
-from dilamme.domain.registry import Fail, Retry, Snooze, job
+from dilamme.handlers.registry import Fail, Retry, Snooze, job
 
 __all__ = ["Conflict", "Fail", "InvalidInput", "Retry", "Snooze", "job", "submit", "submit_many", "wake"]

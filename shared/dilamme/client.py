@@ -11,7 +11,11 @@ import psycopg
 
 from dilamme import settings
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
-from dilamme.domain.submission import (
+from dilamme.session import database_url
+from dilamme.store.connection import connect
+from dilamme.store.faults import migrated
+from dilamme.usecases.submit import submit_here
+from dilamme.wire.requests import (
     BATCH_JOBS_MAX,
     IDEMPOTENCY_KEY_PATTERN,
     IN_WORDS,
@@ -20,10 +24,6 @@ from dilamme.domain.submission import (
     follows,
     parse,
 )
-from dilamme.store.connection import connect
-from dilamme.store.faults import migrated
-from dilamme.usecases.session import database_url
-from dilamme.usecases.submit import submit_here
 
 
 def submit(

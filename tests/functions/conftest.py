@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from dilamme import session
 from dilamme.aws import telemetry
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection
-from dilamme.usecases import session, wake
+from dilamme.usecases import wake
 from functions.api import handler as api
 from tests.integration.clock import Clock
 from tests.integration.invocations import Invocations

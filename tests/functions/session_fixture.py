@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dilamme.usecases import session
+from dilamme import session
 
 
 @contextmanager

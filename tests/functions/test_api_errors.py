@@ -8,9 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from dilamme import session
 from dilamme.domain.errors import ConfigurationError
 from dilamme.store.connection import Connection
-from dilamme.usecases import read, session
+from dilamme.usecases import read
 from functions.api import handler as api
 from tests.databases import Databases
 from tests.functions.door import CONTEXT, Answer, get, post

@@ -136,6 +136,6 @@ def test_a_body_beyond_its_limit_costs_no_parsing(monkeypatch: pytest.MonkeyPatc
     def parsed(*_: Any) -> None:
         raise AssertionError("was parsed")
 
-    monkeypatch.setattr("dilamme.domain.strict_json.loads", parsed)
+    monkeypatch.setattr("dilamme.wire.strict_json.loads", parsed)
     for path in ("/jobs", "/jobs/batch", "/dead-letters/replay"):
         assert_refused(post(path, "[" * 5_000_000), connection, 413)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dilamme.domain.errors import Conflict
-from dilamme.domain.submission import Submission, parse
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.submit import Receipt, submit_here
 from dilamme.usecases.submit import submit as submit_job
+from dilamme.wire.requests import Submission, parse
 from tests.functions import states
 from tests.functions.door import event, get, post, send
 from tests.integration.invocations import Invocations

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from dilamme.domain.job import Head
-from dilamme.domain.rank import bounds
+from dilamme.domain.queue_position import bounds
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
 from tests.databases import Databases

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from dilamme.domain.submission import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from dilamme.store.connection import Connection
+from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from tests.databases import Databases
 from tests.functions.door import Answer, event, get, post, send
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from dilamme.aws.invoke import InvokeFailed
-from dilamme.domain.submission import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from dilamme.store.connection import Connection
+from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from tests.functions import states
 from tests.functions.door import event, get, post, send, submit
 from tests.integration.clock import Clock

@@ -132,7 +132,7 @@ def test_its_rank_is_the_comparators_among_all_that_are_ready(
 
 def test_a_long_line_is_counted_only_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "RANK_MAX", 10)
-    monkeypatch.setattr("dilamme.domain.why.RANK_MAX", 10)
+    monkeypatch.setattr("dilamme.wire.why.RANK_MAX", 10)
     ids = [job["id"] for job in post("/jobs/batch", {"jobs": [{"type": "demo.echo"}] * 30}).json["jobs"]]
     assert [(told["rank"], told["rankCapped"]) for told in map(why, ({"id": ids[place]} for place in (9, 10, 29)))] == [
         (10, False),

@@ -20,9 +20,9 @@ from moto import mock_aws
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL
 
+from dilamme import session
 from dilamme.aws import database
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
-from dilamme.usecases import session
 from local.postgres import Postgres
 from tests.functions.tls import TlsProxy
 

@@ -10,10 +10,10 @@ import pytest
 from moto import mock_aws
 
 from dilamme.aws import queue
+from dilamme.scheduler.outbox import send_outbox
 from dilamme.settings import Settings, read
 from dilamme.store import outbox as store
 from dilamme.store.connection import Connection
-from dilamme.usecases.outbox import send_outbox
 from tests.integration.jobs import bury, claim_one, put
 
 
@@ -89,7 +89,7 @@ def test_one_that_dies_between_the_send_and_its_note_sends_twice_and_the_reader_
     job_id = put(connection)
     bury(connection, claim_one(connection))
     with monkeypatch.context() as dying:
-        dying.setattr("dilamme.usecases.outbox.HOLD_SECONDS", 0.0)
+        dying.setattr("dilamme.scheduler.outbox.HOLD_SECONDS", 0.0)
         dying.setattr(store, "sent", lambda connection, ids: None)
         send_outbox(connection, configured)
     send_outbox(connection, configured)

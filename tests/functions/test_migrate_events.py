@@ -9,12 +9,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from dilamme import session
 from dilamme import settings as dilamme_settings
 from dilamme.aws import custom_resource
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable, SchemaError
-from dilamme.store import migrate as store
+from dilamme.store import schema as store
 from dilamme.store.connection import Connection
-from dilamme.usecases import deploy, session
+from dilamme.usecases import deploy
 from functions.migrate import handler as migrate
 from tests.databases import Databases
 from tests.functions.events import context, load

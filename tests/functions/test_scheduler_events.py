@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
+from dilamme import session
+from dilamme.scheduler.gauges import gauge
+from dilamme.scheduler.tick import Dispatch
 from dilamme.settings import read
 from dilamme.store.connection import Connection
-from dilamme.usecases import session
-from dilamme.usecases.gauge import gauge
-from dilamme.usecases.tick import Dispatch
 from functions.scheduler import handler as scheduler
 from tests.functions.events import context, emf, load
 from tests.functions.session_fixture import entered
@@ -28,7 +28,7 @@ def deployed(database_url: str, monkeypatch: pytest.MonkeyPatch, invocations: In
         {"DILAMME_WORKER_FUNCTION": "worker", "DILAMME_SCHEDULER_FUNCTION": "scheduler", "DILAMME_IDLE_EXIT": "0"}
     )
     monkeypatch.setattr(scheduler, "configuration", configuration)
-    monkeypatch.setattr("dilamme.usecases.tick.invoke", invocations)
+    monkeypatch.setattr("dilamme.scheduler.tick.invoke", invocations)
     with entered(monkeypatch, database_url, "scheduler"):
         yield
 
@@ -101,7 +101,7 @@ def test_a_role_that_may_not_see_others_says_nothing_about_snapshots(
 
 
 def test_counts_stop_where_they_say(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dilamme.usecases.gauge.JOBS_COUNTED_MAX", 2)
+    monkeypatch.setattr("dilamme.scheduler.gauges.JOBS_COUNTED_MAX", 2)
     for _ in range(3):
         put(connection)
     assert gauge(session.connection()).ready_p2 == 2

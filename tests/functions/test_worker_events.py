@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from dilamme.domain.registry import JobType, Registry
+from dilamme.handlers.registry import JobType, Registry
 from dilamme.settings import read
 from dilamme.store.connection import Connection
 from functions.worker import handler as worker

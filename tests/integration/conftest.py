@@ -5,9 +5,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from dilamme.scheduler import outbox, tick
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
-from dilamme.usecases import outbox, tick, wake
+from dilamme.usecases import wake
 from tests.databases import Databases
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter, Entrance

@@ -8,11 +8,11 @@ from psycopg.rows import dict_row
 
 from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
-from dilamme.domain.submission import BatchSubmission, Submission, parse
 from dilamme.store import lanes
 from dilamme.store.connection import Connection
 from dilamme.usecases.settle import Settled, Settlement, settle
 from dilamme.usecases.submit import submit
+from dilamme.wire.requests import BatchSubmission, Submission, parse
 
 ANY_WORKER = UUID(int=1)
 ECHO = "test.echo"

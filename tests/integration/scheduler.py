@@ -3,10 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
+from dilamme.scheduler.tick import Dispatch, Leader, tick
 from dilamme.settings import Settings
 from dilamme.store import lease, slots
 from dilamme.store.connection import Connection
-from dilamme.usecases.tick import Dispatch, Leader, tick
 
 
 class Scheduler:

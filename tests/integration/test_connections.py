@@ -12,13 +12,14 @@ import pytest
 from psycopg.rows import tuple_row
 
 import dilamme
-from dilamme import settings
+from dilamme import session, settings
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable, DilammeError
+from dilamme.scheduler import maintenance, outbox
+from dilamme.scheduler.tick import Leader, tick
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect, cursor, transaction
-from dilamme.usecases import cancel, migrate, outbox, read, replay, rescue, session, upkeep, wake
-from dilamme.usecases.drain import WorkerEvent
-from dilamme.usecases.tick import Leader, tick
+from dilamme.usecases import cancel, migrate, read, replay, rescue, wake
+from dilamme.worker.drain import WorkerEvent
 from tests.integration.entrance import Enter, Entrance
 from tests.integration.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
 from tests.integration.rivals import cut_connections, wait_until
@@ -171,7 +172,7 @@ STEPS: dict[str, Callable[[Connection, Settings], Any]] = {
     "claim, settle, rescue": _end_claims,
     "tick as leader, and as somebody else": _tick,
     "expire": rescue.expire,
-    "prune": upkeep.prune,
+    "prune": maintenance.prune,
     "send the outbox": outbox.send_outbox,
     "wake": lambda connection, settings: wake.wake(connection, settings, due=True, later=True),
     "check the schema": lambda connection, settings: migrate.check(connection),

@@ -14,13 +14,13 @@ import pytest
 
 from dilamme.aws.invoke import InvokeFailed
 from dilamme.domain.errors import DatabaseUnavailable
+from dilamme.scheduler import tick
+from dilamme.scheduler.lead import Led, lead
+from dilamme.scheduler.tick import Dispatch
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
 from dilamme.store.slots import Occupancy, count_slots, start
-from dilamme.usecases import tick
-from dilamme.usecases.drain import WorkerEvent
-from dilamme.usecases.lead import Led, lead
-from dilamme.usecases.tick import Dispatch
+from dilamme.worker.drain import WorkerEvent
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter, Entrance
 from tests.integration.invocations import Invocations, worker_event

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from dilamme.domain.errors import InvalidInput
+from dilamme.scheduler.maintenance import sweep
 from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
-from dilamme.usecases.upkeep import sweep
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter
 from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally

@@ -10,7 +10,7 @@ import pytest
 
 from dilamme.domain.job import Claim, Head
 from dilamme.domain.priority import order_key
-from dilamme.store import finish, lanes
+from dilamme.store import dependencies, lanes
 from dilamme.store.connection import Connection
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter
@@ -112,7 +112,7 @@ def test_a_claim_of_handed_ids_refuses_what_a_rival_took_since_its_snapshot(
 ) -> None:
     """O6, for the claim of what the scheduler chose."""
     ids = put_many(connection, [{}] * 6)
-    now = finish.clock(connection)
+    now = dependencies.clock(connection)
     late, rival = enter("worker"), enter("worker")
 
     def claim_late() -> list[UUID]:

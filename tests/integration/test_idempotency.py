@@ -8,9 +8,9 @@ import pytest
 
 import dilamme
 from dilamme.domain.errors import Conflict
-from dilamme.domain.submission import BatchSubmission, Submission, parse
 from dilamme.store.connection import Connection
 from dilamme.usecases.submit import Receipt, submit
+from dilamme.wire.requests import BatchSubmission, Submission, parse
 from tests.integration.entrance import Enter
 from tests.integration.jobs import ECHO, put, tally
 from tests.integration.rivals import meanwhile, wait_until_blocked

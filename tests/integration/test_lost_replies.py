@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from dilamme.domain.submission import Submission, parse
 from dilamme.store import lanes
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.submit import submit
+from dilamme.wire.requests import Submission, parse
 from tests.integration.entrance import Entrance
 from tests.integration.invocations import Invocations
 from tests.integration.jobs import ECHO, put, put_many, row, rows, series_of, tally

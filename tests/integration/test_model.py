@@ -27,12 +27,12 @@ from dilamme.domain.errors import Conflict
 from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater, after_failure
 from dilamme.domain.retry import Backoff
+from dilamme.scheduler.maintenance import prune, sweep
 from dilamme.settings import Settings
 from dilamme.store.connection import connect
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.rescue import expire, rescue_worker
-from dilamme.usecases.upkeep import prune, sweep
 from tests.integration.clock import START, Clock
 from tests.integration.entrance import Entrance
 from tests.integration.jobs import claim, end_all, put, row

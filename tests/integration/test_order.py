@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from dilamme.scheduler.tick import Leader, dispatch
 from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
 from dilamme.usecases.replay import replay_job
-from dilamme.usecases.tick import Leader, dispatch
 from tests.integration.clock import START, Clock
 from tests.integration.invocations import Invocations
 from tests.integration.jobs import bury, claim, claim_one, complete, hand_back, put, put_many, retry, row, terms

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dilamme.domain.job import Head
 from dilamme.domain.priority import effective_priority, order_key
+from dilamme.scheduler.tick import most_urgent
 from dilamme.store import lanes, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import fragments
-from dilamme.usecases.tick import most_urgent
 from tests.databases import Databases
 from tests.integration.clock import START, Clock
 from tests.integration.jobs import terms

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from dilamme.scheduler import outbox
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
-from dilamme.usecases import outbox
 from tests.integration.clock import Clock
 from tests.integration.invocations import Letters
 from tests.integration.jobs import bury, claim, put_many

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from dilamme.domain.job import Status
-from dilamme.store import finish, lanes, slots
+from dilamme.store import dependencies, lanes, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
 from tests.databases import Databases
@@ -131,7 +131,7 @@ def test_a_claim_reads_the_heads_of_the_lanes_and_what_it_locks(crowd: Connectio
 def test_a_claim_of_handed_ids_reads_those(crowd: Connection) -> None:
     heads = lanes.lane_heads(crowd, 7)
     handed = {"ids": [head.id for head in heads], "fresh": timedelta(seconds=60)}
-    read = _rows_read(_explain(crowd, "claim_handed", {**_lanes(), **handed, "ticked_at": finish.clock(crowd)}))
+    read = _rows_read(_explain(crowd, "claim_handed", {**_lanes(), **handed, "ticked_at": dependencies.clock(crowd)}))
     assert read["jobs"] <= 3 * len(heads)
 
 

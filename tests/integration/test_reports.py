@@ -16,9 +16,9 @@ from dilamme.settings import Settings
 from dilamme.store.connection import Connection
 from dilamme.store.slots import count_slots
 from dilamme.usecases import wake
-from dilamme.usecases.drain import WorkerEvent
 from dilamme.usecases.rescue import rescue_worker, withdraw_worker
 from dilamme.usecases.settle import Settlement, settle_here
+from dilamme.worker.drain import WorkerEvent
 from tests.integration.entrance import Enter
 from tests.integration.invocations import Invocations
 from tests.integration.jobs import claim_one, complete, put, retry, row

@@ -6,13 +6,13 @@ import pytest
 
 from dilamme.domain.errors import InvalidInput, NotFound
 from dilamme.domain.job import Status
+from dilamme.scheduler import maintenance
+from dilamme.scheduler.maintenance import prune, prune_status
 from dilamme.settings import Settings
-from dilamme.store import upkeep as store
+from dilamme.store import retention as store
 from dilamme.store.connection import Connection
-from dilamme.usecases import upkeep
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
-from dilamme.usecases.upkeep import prune, prune_status
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter
 from tests.integration.jobs import bury, claim, claim_one, complete, put, put_many, row, rows, tally
@@ -85,7 +85,7 @@ def test_a_call_deletes_a_bounded_number(
     connection: Connection, clock: Clock, scheduler: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S5, in small: batches until nothing is left."""
-    monkeypatch.setattr(upkeep, "PRUNE_JOBS_MAX", 40)
+    monkeypatch.setattr(maintenance, "PRUNE_JOBS_MAX", 40)
     put_many(connection, [{}] * 100)
     complete(connection, *claim(connection, most=100, reach=100))
     clock.advance(YEAR)
@@ -96,7 +96,7 @@ def test_what_must_stay_does_not_stand_in_the_way_of_what_may_go(
     connection: Connection, clock: Clock, scheduler: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest five are kept by a child that waits, and a call takes five."""
-    monkeypatch.setattr(upkeep, "PRUNE_JOBS_MAX", 5)
+    monkeypatch.setattr(maintenance, "PRUNE_JOBS_MAX", 5)
     kept = put_many(connection, [{}] * 5)
     complete(connection, *claim(connection))
     put(connection, dependency_ids=[*kept, put(connection, scheduled_at="2100-01-01T00:00:00Z")])

@@ -13,12 +13,13 @@ import dilamme
 from dilamme import settings as settings_module
 from dilamme.domain.job import Reason
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
-from dilamme.domain.registry import JobType
+from dilamme.handlers.registry import JobType
+from dilamme.scheduler import maintenance
 from dilamme.settings import Settings
 from dilamme.store import slots
 from dilamme.store.connection import Connection
-from dilamme.store.types import upsert_types
-from dilamme.usecases import cancel, migrate, replay, rescue, upkeep, wake
+from dilamme.store.job_types import upsert_types
+from dilamme.usecases import cancel, migrate, replay, rescue, wake
 from dilamme.usecases.settle import settle
 from local.options import CHECKOUT
 from tests.integration.clock import Clock
@@ -122,7 +123,7 @@ def test_the_schedulers_role_suffices_for_a_tick_and_its_chores(
     put(connection, "key")
     complete(connection, *claim(connection))
     clock.advance(366 * 86_400)
-    assert upkeep.prune(enter("scheduler"), settings) >= 3
+    assert maintenance.prune(enter("scheduler"), settings) >= 3
 
 
 def test_the_rescues_role_suffices_for_both_reports(

@@ -10,7 +10,7 @@ import pytest
 
 from dilamme.domain.errors import SchemaError
 from dilamme.settings import Settings
-from dilamme.store import migrate as store
+from dilamme.store import schema as store
 from dilamme.store import slots
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.migrate import Migrated, check, migrate

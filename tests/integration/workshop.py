@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+from dilamme.domain.durations import Pace
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Outcome
-from dilamme.domain.pace import Pace
-from dilamme.domain.registry import Registry
+from dilamme.handlers.registry import Registry
 from dilamme.settings import Settings
 from dilamme.store import slots
 from dilamme.store.connection import Connection, connect
-from dilamme.store.types import upsert_types
-from dilamme.usecases.drain import Drained, Worker, WorkerEvent, drain
+from dilamme.store.job_types import upsert_types
+from dilamme.worker.drain import Drained, Worker, WorkerEvent, drain
 from tests.integration.entrance import Entrance
 from tests.integration.jobs import ECHO
 

@@ -19,10 +19,10 @@ SCHEMA = CODE + "store/migrations/0001_initial.sql"
 CONNECTION = CODE + "store/connection.py"
 HEAP = CODE + "domain/min_heap.py"
 WHEEL = CODE + "domain/timing_wheel.py"
-DRAIN = CODE + "usecases/drain.py"
+DRAIN = CODE + "worker/drain.py"
 SETTLING = CODE + "usecases/settle.py"
-FINISHING = CODE + "usecases/finish.py"
-TICK = CODE + "usecases/tick.py"
+FINISHING = CODE + "usecases/consequences.py"
+TICK = CODE + "scheduler/tick.py"
 RESCUE = CODE + "usecases/rescue.py"
 
 
@@ -52,9 +52,9 @@ FAULTS = [
           "if held.id not in known)", "if held.id in ())", "integration/test_lost_replies"),
     fault(1, "what a lost start left running is not handed back", DRAIN,
           "            self._hand_back(unheard)\n", "", "integration/test_lost_replies"),
-    fault(1, "a wrong counter is never mended", CODE + "usecases/upkeep.py",
+    fault(1, "a wrong counter is never mended", CODE + "scheduler/maintenance.py",
           "        _mend(connection, wrong)\n", "", "integration/test_dependencies"),
-    fault(1, "dead letters that the queue refused are struck off", CODE + "usecases/outbox.py",
+    fault(1, "dead letters that the queue refused are struck off", CODE + "scheduler/outbox.py",
           "store.sent(connection, ids)", "store.sent(connection, [letter.id for letter in letters])",
           "integration/test_outbox"),
     Fault("retention deletes the parent of a child that waits", 1, (
@@ -92,7 +92,7 @@ FAULTS = [
     fault(4, "a handler past its time does not end its process", DRAIN,
           "        )\n        self.worker.end_process(1)", "        )",
           "integration/test_timeouts"),
-    fault(4, "a timeout that does not fit is let through", CODE + "domain/registry.py",
+    fault(4, "a timeout that does not fit is let through", CODE + "handlers/registry.py",
           "job_type.timeout_seconds > most_seconds", "job_type.timeout_seconds < 0", "unit/test_registry"),
     # 5. A reported worker's jobs are free at once, and only those.
     fault(5, "a report frees what other workers hold", SETTLE, "AND job.worker = %(worker)s", "AND %(worker)s::uuid IS NOT NULL",
@@ -114,7 +114,7 @@ FAULTS = [
     fault(7, "a job that does not fit is started", DRAIN, "needs > room and", "needs < 0 and", "integration/test_batches"),
     fault(7, "a worker that leaves calls nobody", DRAIN, "if settlement.due and self.leaving:", "if settlement.due and not self.leaving:",
           "integration/test_batches"),
-    fault(7, "a type not yet timed counts as fast", CODE + "domain/pace.py", "UNSEEN_SECONDS = 1.0", "UNSEEN_SECONDS = 0.001",
+    fault(7, "a type not yet timed counts as fast", CODE + "domain/durations.py", "UNSEEN_SECONDS = 1.0", "UNSEEN_SECONDS = 0.001",
           "unit/test_pace", "integration/test_batches"),
     # 8. One clock.
     fault(8, "a retry is timed by another clock", SETTLE,
@@ -128,7 +128,7 @@ FAULTS = [
     fault(9, "a scheduler that was replaced ticks on", LEASE,
           "WHERE epoch = %(epoch)s AND owner = %(owner)s\nRETURNING dilamme.clock() AS now",
           "WHERE %(epoch)s::bigint IS NOT NULL AND %(owner)s::uuid IS NOT NULL\nRETURNING dilamme.clock() AS now", "integration/test_delivery"),
-    fault(9, "a missed tick is made up for", CODE + "usecases/lead.py", "deadline + (missed + 1) * tick_seconds", "deadline + tick_seconds",
+    fault(9, "a missed tick is made up for", CODE + "scheduler/lead.py", "deadline + (missed + 1) * tick_seconds", "deadline + tick_seconds",
           "unit/test_lead"),
     # 10. At most N workers.
     fault(10, "an event works twice", SLOTS, "token = %(worker)s AND state = 'invited'", "token = %(worker)s", "integration/test_delivery"),
@@ -166,7 +166,7 @@ FAULTS = [
           "unit/test_pooler_proof"),
     fault(12, "the limits outlive their transaction", CONNECTION, "SET LOCAL statement_timeout = '20s'; ", "SET statement_timeout = '20s'; ",
           "integration/test_connections", "unit/test_pooler_proof"),
-    fault(12, "a transaction is bequeathed to the next invocation", CODE + "usecases/session.py", "        connection.rollback()", "        _ = connection",
+    fault(12, "a transaction is bequeathed to the next invocation", CODE + "session.py", "        connection.rollback()", "        _ = connection",
           "integration/test_connections"),
     # 13. One way to end.
     fault(13, "a recurring job that dies has no next occurrence", FINISHING,

@@ -16,11 +16,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from dilamme import session
 from dilamme.aws import telemetry
 from dilamme.aws.telemetry import METRICS, NAMESPACE
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
-from dilamme.usecases import session
 from tests.template.cloudformation import CHECKOUT, Tree, deployed, of_type, translated
 
 STACK = "some-stack"

@@ -7,9 +7,9 @@ import boto3
 import pytest
 
 from dilamme.aws import custom_resource
+from dilamme.scheduler.lead import STOP_BEFORE_DEADLINE_SECONDS
 from dilamme.settings import read, strangers
 from dilamme.usecases.deploy import RESCUES, connections_needed
-from dilamme.usecases.lead import STOP_BEFORE_DEADLINE_SECONDS
 from local.functions import deployed as deployed_locally
 from tests.template.cloudformation import CHECKOUT, deployed, of_type, source
 

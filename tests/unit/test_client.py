@@ -8,7 +8,7 @@ import pytest
 
 from dilamme import settings, submit, submit_many, wake
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput, TooLarge
-from dilamme.domain.submission import BATCH_JOBS_MAX
+from dilamme.wire.requests import BATCH_JOBS_MAX
 
 
 class Untouchable(psycopg.Connection[Any]):

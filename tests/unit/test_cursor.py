@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dilamme.domain.cursor import decode, encode
 from dilamme.domain.errors import InvalidInput
+from dilamme.wire.cursor import decode, encode
 
 uuids = st.integers(0, 2**128 - 1).map(lambda number: UUID(int=number))
 

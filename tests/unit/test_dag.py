@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dilamme.domain.dag import cancelled_from_the_start, order, resolve_refs
 from dilamme.domain.errors import Fault, InvalidInput
 from dilamme.domain.job import OnDependencyFailure
-from dilamme.domain.submission import BatchSubmission, Submission, parse
+from dilamme.wire.requests import BatchSubmission, Submission, parse
 
 DEAD, ALIVE = UUID(int=1), UUID(int=2)
 

@@ -14,10 +14,10 @@ from hypothesis import given
 
 from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import MESSAGE_CHARACTERS_MAX, Bury, Complete, HandBack, Outcome, RetryLater
-from dilamme.domain.registry import Fail, JobType, Retry, Snooze
 from dilamme.domain.retry import Backoff
+from dilamme.handlers.registry import Fail, JobType, Retry, Snooze
 from dilamme.settings import Settings
-from dilamme.usecases.execute import (
+from dilamme.worker.execute import (
     RESULT_BYTES_MAX,
     SNOOZE_SECONDS_MAX,
     JobContext,

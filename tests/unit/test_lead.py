@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dilamme.usecases.lead import next_deadline
+from dilamme.scheduler.lead import next_deadline
 
 # Binary fractions: sums and products of them are exact, so that the grid can be held to equality.
 exact = st.integers(0, 2**40).map(lambda count: count / 1024)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dilamme.domain.recurrence import next_slot
-from dilamme.domain.submission import INTERVAL_SECONDS_MAX
+from dilamme.wire.requests import INTERVAL_SECONDS_MAX
 from tests.unit.strategies import moments
 
 DAY = 86_400

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dilamme.domain.errors import ConfigurationError
-from dilamme.domain.registry import Fail, JobType, Registry, Retry, Snooze
 from dilamme.domain.retry import SECONDS_MAX
+from dilamme.handlers.registry import Fail, JobType, Registry, Retry, Snooze
 
 
 def handler(payload: Any, context: Any) -> Any:

@@ -3,8 +3,8 @@
 import re
 
 from dilamme.domain.job import TERMINAL, OnDependencyFailure, Status
-from dilamme.domain.submission import TYPE_PATTERN, Submission
-from dilamme.store.migrate import known_version, steps
+from dilamme.store.schema import known_version, steps
+from dilamme.wire.requests import TYPE_PATTERN, Submission
 
 
 def check(condition: str) -> str:

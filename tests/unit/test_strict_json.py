@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dilamme.domain.errors import InvalidInput
-from dilamme.domain.strict_json import Malformed, loads, loads_kept
+from dilamme.wire.strict_json import Malformed, loads, loads_kept
 from tests.unit.strategies import json_values
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dilamme.domain.job import Head
 from dilamme.domain.priority import effective_priority
+from dilamme.scheduler.tick import deal, most_urgent
 from dilamme.store.slots import Invitation
-from dilamme.usecases.tick import deal, most_urgent
 from tests.unit.strategies import NOW, lines
 
 

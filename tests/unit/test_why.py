@@ -2,7 +2,7 @@
 
 import pytest
 
-from dilamme.domain.why import ordinal, span
+from dilamme.wire.why import ordinal, span
 
 
 @pytest.mark.parametrize(

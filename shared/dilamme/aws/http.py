@@ -12,7 +12,6 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
-from dilamme.domain import strict_json
 from dilamme.domain.errors import (
     DatabaseUnavailable,
     DilammeError,
@@ -22,9 +21,10 @@ from dilamme.domain.errors import (
     OutcomeUnknown,
     TooLarge,
 )
-from dilamme.domain.strict_json import Malformed
-from dilamme.domain.submission import invalid_input
-from dilamme.domain.views import FaultView, Problem
+from dilamme.wire import strict_json
+from dilamme.wire.answers import FaultView, Problem
+from dilamme.wire.requests import invalid_input
+from dilamme.wire.strict_json import Malformed
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"

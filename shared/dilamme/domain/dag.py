@@ -9,7 +9,7 @@ from uuid import UUID
 
 from dilamme.domain.errors import Fault, InvalidInput
 from dilamme.domain.job import OnDependencyFailure
-from dilamme.domain.submission import BatchSubmission, Submission
+from dilamme.wire.requests import BatchSubmission, Submission
 
 Edges = Sequence[Sequence[int]]
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from dilamme.domain.job import TERMINAL, Status
-from dilamme.domain.rank import Bound
+from dilamme.domain.queue_position import Bound
 from dilamme.store.connection import Connection, Row, fetch
 
 # Which block finds the few jobs of a status.

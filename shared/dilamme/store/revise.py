@@ -5,7 +5,7 @@ from uuid import UUID
 
 from dilamme.domain.job import Status
 from dilamme.store.connection import Connection, Row, fetch
-from dilamme.store.finish import Ended
+from dilamme.store.dependencies import Ended
 
 
 def lock_job(connection: Connection, job_id: UUID) -> Row | None:

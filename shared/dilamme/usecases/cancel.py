@@ -4,10 +4,10 @@ from uuid import UUID
 
 from dilamme.domain.errors import Conflict, NotFound
 from dilamme.domain.job import Status
-from dilamme.store import finish as finish_store
+from dilamme.store import dependencies as finish_store
 from dilamme.store import revise as store
 from dilamme.store.connection import Connection, repeat_on_conflict, transaction
-from dilamme.usecases import finish
+from dilamme.usecases import consequences
 
 
 @repeat_on_conflict
@@ -28,7 +28,7 @@ def cancel_job(connection: Connection, job_id: UUID) -> None:
             return
         if job["status"] is not Status.PENDING:
             raise Conflict(f"the job is {job['status']}: only a pending job can be cancelled")
-        finish.after_failure(connection, store.cancel(connection, [job_id], "cancelled on request"))
+        consequences.after_failure(connection, store.cancel(connection, [job_id], "cancelled on request"))
 
 
 @repeat_on_conflict
@@ -43,5 +43,5 @@ def cancel_series(connection: Connection, series_id: UUID) -> bool:
             raise NotFound(f"no series has the id {series_id}")
         ended = finish_store.end_series(connection, [series_id])
         pending = store.pending_of_series(connection, series_id)
-        finish.after_failure(connection, store.cancel(connection, pending, "its series was cancelled"))
+        consequences.after_failure(connection, store.cancel(connection, pending, "its series was cancelled"))
         return bool(ended)

@@ -2,8 +2,8 @@
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.settings import Settings
-from dilamme.store import gauges
-from dilamme.store import migrate as store
+from dilamme.store import schema as store
+from dilamme.store import stats
 from dilamme.store.connection import Connection
 from dilamme.usecases.migrate import Migrated, check, migrate
 
@@ -29,7 +29,7 @@ def check_connections(connection: Connection, worker_slots: int, api_concurrency
         ConfigurationError: with the figures, and what to change.
     """
     needed = connections_needed(worker_slots, api_concurrency)
-    limits = gauges.connection_limits(connection)
+    limits = stats.connection_limits(connection)
     if needed > limits["usable"]:
         raise ConfigurationError(
             f"WorkerSlots {worker_slots} and ApiConcurrency {api_concurrency} may need {needed} database connections, and the "

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dilamme.domain.errors import SchemaError
 from dilamme.settings import Settings
-from dilamme.store import migrate as store
+from dilamme.store import schema as store
 from dilamme.store import slots
 from dilamme.store.connection import Connection
 

@@ -4,10 +4,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from dilamme.domain import cursor, rank
+from dilamme.domain import queue_position
 from dilamme.domain.errors import NotFound
 from dilamme.domain.job import Head, Status
-from dilamme.domain.views import (
+from dilamme.settings import Settings
+from dilamme.store import reads as store
+from dilamme.store import slots
+from dilamme.store.connection import Connection, Row, one_statement, transaction
+from dilamme.store.reads import Filter, Slice
+from dilamme.usecases.submit import Receipt
+from dilamme.wire import cursor
+from dilamme.wire.answers import (
     BatchedJob,
     BatchView,
     Count,
@@ -21,13 +28,7 @@ from dilamme.domain.views import (
     Workers,
     is_ready,
 )
-from dilamme.domain.why import RANK_MAX, WAITS_ON_MAX, Facts, Why, explain
-from dilamme.settings import Settings
-from dilamme.store import reads as store
-from dilamme.store import slots
-from dilamme.store.connection import Connection, Row, one_statement, transaction
-from dilamme.store.reads import Filter, Slice
-from dilamme.usecases.submit import Receipt
+from dilamme.wire.why import RANK_MAX, WAITS_ON_MAX, Facts, Why, explain
 
 PAGE_JOBS_MAX = 200
 COUNT_MAX = 10_000
@@ -128,7 +129,7 @@ def explain_job(connection: Connection, settings: Settings, job_id: UUID) -> Why
 
 def _count_ahead(connection: Connection, job: Row, ageing_seconds: float) -> int:
     head = Head(job["id"], job["priority"], job["ready_at"], job["created_at"])
-    return store.count_ahead(connection, rank.bounds(head, job["now"], ageing_seconds), RANK_MAX)
+    return store.count_ahead(connection, queue_position.bounds(head, job["now"], ageing_seconds), RANK_MAX)
 
 
 def _found(row: Row | None, job_id: UUID) -> Row:

@@ -10,8 +10,8 @@ from dilamme.domain.job import Held
 from dilamme.domain.outcome import after_loss
 from dilamme.domain.retry import Backoff
 from dilamme.settings import Settings
+from dilamme.store import claims as store
 from dilamme.store import lease, slots
-from dilamme.store import settle as store
 from dilamme.store.connection import Connection
 from dilamme.usecases import wake
 from dilamme.usecases.settle import Settled, Settlement, settle

@@ -8,11 +8,11 @@ from uuid import UUID
 import psycopg
 
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
+from dilamme.store import claims as store
 from dilamme.store import outbox
-from dilamme.store import settle as store
 from dilamme.store.connection import Connection, limit_lock_wait, repeat_on_conflict, transaction
-from dilamme.store.finish import Ended, lock_series
-from dilamme.usecases import finish
+from dilamme.store.dependencies import Ended, lock_series
+from dilamme.usecases import consequences
 
 LOCK_WAIT_SECONDS = 0.2
 LOCK_WAIT_SECONDS_AGAIN = 0.02  # in halves: of 500, a locked one is found in nine waits
@@ -97,7 +97,7 @@ def settle_here(connection: Connection, settled: Sequence[Settled]) -> Settlemen
 def _complete(connection: Connection, settled: list[tuple[Fence, Complete]], settlement: Settlement) -> None:
     if settled:
         done, recurring = store.complete(connection, settled)
-        released = finish.after_success(connection, done, recurring)
+        released = consequences.after_success(connection, done, recurring)
         settlement.done |= done
         settlement.due |= any(released)
         settlement.later |= not all(released) or bool(recurring)
@@ -124,7 +124,7 @@ def _bury(connection: Connection, settled: list[tuple[Fence, Bury]], settlement:
         outcomes = {fence.id: outcome for fence, outcome in settled}
         if ended:
             outbox.announce(connection, {job.id: _letter(job, outcomes[job.id]) for job in ended})
-        finish.after_failure(connection, ended)
+        consequences.after_failure(connection, ended)
         settlement.later = True
 
 

@@ -7,10 +7,10 @@ from uuid import UUID
 from dilamme.domain import dag
 from dilamme.domain.errors import Conflict, Fault, InvalidInput
 from dilamme.domain.job import Status
-from dilamme.domain.submission import BatchSubmission, Submission, request_hash
-from dilamme.store import submit as store
+from dilamme.store import jobs as store
 from dilamme.store.connection import Connection, Row, atomic, one_statement, repeat_on_conflict, transaction
 from dilamme.store.ids import new_ids
+from dilamme.wire.requests import BatchSubmission, Submission, request_hash
 
 _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
 

@@ -19,20 +19,21 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from dilamme.domain.appetite import Appetite
+from dilamme.domain.batch_size import Appetite
+from dilamme.domain.durations import Pace
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim, Held, Reason
 from dilamme.domain.outcome import HandBack, Outcome, after_failure
-from dilamme.domain.pace import Pace
-from dilamme.domain.registry import JobType, Registry
+from dilamme.handlers.registry import JobType, Registry
 from dilamme.settings import Settings
+from dilamme.store import claims as settle_store
 from dilamme.store import lanes, slots
-from dilamme.store import settle as settle_store
 from dilamme.store.connection import Connection
-from dilamme.usecases import execute, rescue, wake
-from dilamme.usecases.ahead import DEPTH, Ahead, Fetch
-from dilamme.usecases.crew import Crew, Done, Ticket
+from dilamme.usecases import rescue, wake
 from dilamme.usecases.settle import Settled, Settlement, settle
+from dilamme.worker import execute
+from dilamme.worker.prefetch import DEPTH, Ahead, Fetch
+from dilamme.worker.thread_pool import Crew, Done, Ticket
 
 logger = logging.getLogger("dilamme.drain")
 

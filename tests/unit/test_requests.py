@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dilamme.domain.errors import Fault, InvalidInput, TooLarge
 from dilamme.domain.job import OnDependencyFailure
-from dilamme.domain.submission import (
+from dilamme.wire.requests import (
     DEPENDENCIES_MAX,
     INTERVAL_SECONDS_MAX,
     JSON_DEPTH_MAX,

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from dilamme.domain.job import Head
 from dilamme.domain.priority import order_key
-from dilamme.domain.rank import Bound, bounds
+from dilamme.domain.queue_position import Bound, bounds
 from dilamme.domain.retry import SECONDS_MAX
 from tests.unit.strategies import EPOCH, NOW, lines
 

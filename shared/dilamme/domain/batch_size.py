@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from dilamme.domain.durations import Pace
 from dilamme.domain.job import Claim
-from dilamme.domain.pace import Pace
 
 DEEP_JOBS_MIN = 100  # a full claim of so many: the jobs are short and the backlog deep, a second connection pays
 BATCH_CHARACTERS_MAX = 16_000_000  # of payloads in one claim, by the last one's: a worker's memory is small

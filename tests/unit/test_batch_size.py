@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from dilamme.domain import appetite as module
-from dilamme.domain.appetite import DEEP_JOBS_MIN, REACH_MAX, REACH_MIN, Appetite
+from dilamme.domain import batch_size as module
+from dilamme.domain.batch_size import DEEP_JOBS_MIN, REACH_MAX, REACH_MIN, Appetite
+from dilamme.domain.durations import Pace
 from dilamme.domain.job import Claim
-from dilamme.domain.pace import Pace
 
 MOST = 5 * DEEP_JOBS_MIN
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

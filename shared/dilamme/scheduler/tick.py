@@ -11,11 +11,12 @@ from dilamme.aws.invoke import InvokeFailed, invoke
 from dilamme.domain.job import Head
 from dilamme.domain.min_heap import MinHeap
 from dilamme.domain.priority import order_key
+from dilamme.scheduler import maintenance, outbox
 from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection, transaction
 from dilamme.store.slots import Invitation
-from dilamme.usecases import outbox, rescue, upkeep, wake
+from dilamme.usecases import rescue, wake
 
 logger = logging.getLogger("dilamme.tick")
 
@@ -45,7 +46,7 @@ def tick(connection: Connection, settings: Settings, leader: Leader, executor: E
         if rescue.expire(connection, settings).due:
             wake.wake_worker(connection, settings)
         outbox.send_outbox(connection, settings)
-        upkeep.sweep(connection, leader.epoch)
+        maintenance.sweep(connection, leader.epoch)
     return dispatched
 
 

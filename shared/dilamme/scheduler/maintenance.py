@@ -5,8 +5,8 @@ from uuid import UUID
 
 from dilamme.domain.job import Status
 from dilamme.settings import Settings
-from dilamme.store import finish, lease, submit
-from dilamme.store import upkeep as store
+from dilamme.store import dependencies, jobs, lease
+from dilamme.store import retention as store
 from dilamme.store.connection import Connection, repeat_on_conflict, transaction
 
 logger = logging.getLogger("dilamme.upkeep")
@@ -35,7 +35,7 @@ def sweep(connection: Connection, epoch: int) -> int:
 @repeat_on_conflict
 def _mend(connection: Connection, ids: list[UUID]) -> None:
     with transaction(connection):
-        submit.lock_parents(connection, {parent for _, parent in finish.edges_of(connection, ids)})
+        jobs.lock_parents(connection, {parent for _, parent in dependencies.edges_of(connection, ids)})
         store.mend(connection, ids)
 
 

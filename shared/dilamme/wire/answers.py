@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from dilamme.domain.job import Status
 from dilamme.domain.priority import effective_priority
-from dilamme.domain.strict_json import loads_kept
+from dilamme.wire.strict_json import loads_kept
 
 
 def rfc_3339(moment: datetime) -> str:

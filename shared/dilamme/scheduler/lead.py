@@ -18,11 +18,11 @@ import psycopg
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.priority import microseconds
 from dilamme.domain.timing_wheel import TimingWheel
+from dilamme.scheduler import maintenance
+from dilamme.scheduler.tick import Dispatch, Leader, dispatch, tick
 from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
-from dilamme.usecases import upkeep
-from dilamme.usecases.tick import Dispatch, Leader, dispatch, tick
 
 logger = logging.getLogger("dilamme.lead")
 
@@ -119,7 +119,7 @@ def _beat(loop: _Loop, deadline: float) -> None:
     loop.led.ticks += 1
     loop.observe(dispatched, began - deadline, time.monotonic() - began)
     if loop.led.ticks % PRUNE_EVERY_TICKS == 1:
-        upkeep.prune(loop.connection, loop.settings)
+        maintenance.prune(loop.connection, loop.settings)
     _wake_between_ticks(loop, dispatched.now, deadline + loop.settings.tick_seconds)
     if loop.settings.idle_exit and not loop.led.taken_over:
         _leave_if_idle(loop)

@@ -9,9 +9,9 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from dilamme.domain.job import OnDependencyFailure, Status
-from dilamme.domain.submission import Submission
 from dilamme.store.arrays import UuidArray, number_array, sparse_array, text_array, word_array
 from dilamme.store.connection import Connection, Row, fetch, fetch_tuples, run
+from dilamme.wire.requests import Submission
 
 T = TypeVar("T")
 _USUAL_POLICY = OnDependencyFailure.WAIT  # the statement's own, where none is given

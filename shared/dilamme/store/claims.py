@@ -10,7 +10,7 @@ from dilamme.domain.job import Held
 from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
 from dilamme.store.arrays import UuidArray
 from dilamme.store.connection import Connection, fetch, fetch_tuples
-from dilamme.store.finish import Ended
+from dilamme.store.dependencies import Ended
 
 
 class Fence(Protocol):

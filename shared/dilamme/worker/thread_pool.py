@@ -15,7 +15,7 @@ from uuid import UUID
 
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Outcome
-from dilamme.domain.registry import JobType
+from dilamme.handlers.registry import JobType
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dilamme.domain.pace import Pace
+from dilamme.domain.durations import Pace
 
 seconds = st.floats(0, 1e6)
 

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from dilamme.domain.job import Status
 from dilamme.domain.recurrence import next_slot
-from dilamme.store import finish as store
-from dilamme.store import submit
+from dilamme.store import dependencies as store
+from dilamme.store import jobs
 from dilamme.store.connection import Connection
-from dilamme.store.finish import Ended, Next, Series
+from dilamme.store.dependencies import Ended, Next, Series
 from dilamme.store.ids import new_id
 
 
@@ -49,13 +49,13 @@ def extend_series(connection: Connection, ended: Sequence[Ended]) -> None:
     stored = set(store.insert_next(connection, occurrences))
     pairs = [(n.id, parent) for n in occurrences if n.id in stored for parent in waits.get(n.previous_id, ())]
     if pairs:
-        submit.insert_edges(connection, pairs)
+        jobs.insert_edges(connection, pairs)
 
 
 def _open_dependencies(connection: Connection, previous: Sequence[Ended]) -> dict[UUID, list[UUID]]:
     """What an occurrence still waited for when it ended (it was cancelled, then): its successor waits for that too."""
     edges = store.edges_of(connection, [job.id for job in previous])
-    statuses = submit.lock_parents(connection, {parent for _, parent in edges}) if edges else {}
+    statuses = jobs.lock_parents(connection, {parent for _, parent in edges}) if edges else {}
     waits: dict[UUID, list[UUID]] = {}
     for child, parent in edges:
         if statuses[parent] is not Status.COMPLETED:

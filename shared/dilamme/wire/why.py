@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import Field
 
 from dilamme.domain.job import Status
-from dilamme.domain.views import Time, View, effective_priority_of, is_ready
+from dilamme.wire.answers import Time, View, effective_priority_of, is_ready
 
 RANK_MAX = 10_000
 WAITS_ON_MAX = 20

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dilamme.domain.registry import JobType
+from dilamme.handlers.registry import JobType
 from dilamme.store.connection import Connection, run
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dilamme.domain.job import Status
 from dilamme.domain.priority import effective_priority
-from dilamme.domain.views import JobSummary, JobView, effective_priority_of, is_ready, rfc_3339
+from dilamme.wire.answers import JobSummary, JobView, effective_priority_of, is_ready, rfc_3339
 from tests.unit.strategies import NOW
 
 ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, after_failure, shorten
-from dilamme.domain.registry import Fail, JobType, Retry, Snooze, Word
 from dilamme.domain.retry import Backoff
-from dilamme.domain.submission import json_text
+from dilamme.handlers.registry import Fail, JobType, Retry, Snooze, Word
 from dilamme.settings import Settings
+from dilamme.wire.requests import json_text
 
 RESULT_BYTES_MAX = 256 * 1024
 SNOOZE_SECONDS_MAX = 365 * 86_400.0

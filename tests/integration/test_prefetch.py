@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from dilamme.domain import appetite
-from dilamme.domain.appetite import DEEP_JOBS_MIN, REACH_MIN
+from dilamme.domain import batch_size
+from dilamme.domain.batch_size import DEEP_JOBS_MIN, REACH_MIN
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.store import lanes
@@ -159,7 +159,7 @@ def test_a_claim_of_large_payloads_takes_fewer(
     connection: Connection, quick: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the size of those before: what is claimed must fit into the worker's memory, twice and more."""
-    monkeypatch.setattr(appetite, "BATCH_CHARACTERS_MAX", 20_000)
+    monkeypatch.setattr(batch_size, "BATCH_CHARACTERS_MAX", 20_000)
     put_many(connection, [{"payload": "x" * 998} for _ in range(BATCH + 50)])
     seen = _watch_claims(monkeypatch)
     assert quick.work().settled == BATCH + 50

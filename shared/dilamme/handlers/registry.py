@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.domain.retry import SECONDS_MAX
-from dilamme.domain.submission import IN_WORDS, TYPE_PATTERN, follows
+from dilamme.wire.requests import IN_WORDS, TYPE_PATTERN, follows
 
 Handler = Callable[[Any, Any], Any]
 H = TypeVar("H", bound=Handler)

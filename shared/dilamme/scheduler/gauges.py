@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dilamme.store import gauges as store
+from dilamme.store import stats as store
 from dilamme.store.connection import Connection
 
 JOBS_COUNTED_MAX = 10_000  # a dashboard that says "10,000 or more" says enough, and the count stays under 10 ms

@@ -15,8 +15,8 @@ from uuid import UUID
 import pytest
 
 from dilamme.domain.outcome import Complete, Outcome
-from dilamme.domain.registry import JobType
-from dilamme.usecases.crew import Crew, Done, Execute, Ticket
+from dilamme.handlers.registry import JobType
+from dilamme.worker.thread_pool import Crew, Done, Execute, Ticket
 from tests.local.bench import wait_until
 from tests.unit.test_execute import claim
 

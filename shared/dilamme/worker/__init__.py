@@ -1,0 +1,1 @@
+"""The worker function: claims jobs, runs their handlers, settles them."""
