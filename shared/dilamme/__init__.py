@@ -7,6 +7,8 @@ or `Fail`.
 
 from dilamme.client import submit, submit_many, wake
 from dilamme.domain.errors import Conflict, InvalidInput
-from dilamme.handlers.registry import Fail, Retry, Snooze, job
+from dilamme.handlers.context import Context
+from dilamme.handlers.registry import job
+from dilamme.handlers.signals import Fail, Retry, Snooze
 
-__all__ = ["Conflict", "Fail", "InvalidInput", "Retry", "Snooze", "job", "submit", "submit_many", "wake"]
+__all__ = ["Conflict", "Context", "Fail", "InvalidInput", "Retry", "Snooze", "job", "submit", "submit_many", "wake"]

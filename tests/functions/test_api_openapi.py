@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
-from dilamme.wire.requests import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
+from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
 from functions.api import handler as api
 from tests.functions import openapi_file
 from tests.functions.door import get, post, submit

@@ -25,7 +25,7 @@ from psycopg.rows import dict_row
 
 from dilamme.domain.errors import Conflict
 from dilamme.domain.job import Claim, Reason
-from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater, after_failure
+from dilamme.domain.outcome import Bury, Complete, Outcome, RetryLater, Return, after_failure
 from dilamme.domain.retry import Backoff
 from dilamme.scheduler.maintenance import prune, sweep
 from dilamme.settings import Settings
@@ -152,7 +152,7 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(some("pending"))
     @rule(
         worker=st.integers(0, WORKERS - 1),
-        most=st.integers(1, 4),
+        limit=st.integers(1, 4),
         idle=st.sampled_from([True, True, False]),
         lease=st.sampled_from([5, 310]),
         later=st.sampled_from([0, 0, 1, 30, 60]),
@@ -372,14 +372,14 @@ def _outcome(one: Claim, how: str) -> Outcome:
         case "give_up":
             return Bury(Reason.FAIL, "as asked for")
         case _:
-            return HandBack(5.0 if how == "snooze" else None)
+            return Return(5.0 if how == "snooze" else None)
 
 
 def _kind(outcome: Outcome) -> tuple[str, float | None]:
     match outcome:
         case RetryLater():
             return "retry", outcome.delay_seconds
-        case HandBack():
+        case Return():
             return "hand_back", outcome.delay_seconds
         case _:
             return ("complete" if isinstance(outcome, Complete) else "bury"), None

@@ -12,13 +12,13 @@ import pytest
 
 from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import Complete, RetryLater
+from dilamme.domain.worker_event import WorkerEvent
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
 from dilamme.store.slots import count_slots
 from dilamme.usecases import wake
-from dilamme.usecases.rescue import rescue_worker, withdraw_worker
+from dilamme.usecases.rescue import rescue_worker, take_back_slot
 from dilamme.usecases.settle import Settlement, settle_here
-from dilamme.worker.drain import WorkerEvent
 from tests.integration.entrance import Enter
 from tests.integration.invocations import Invocations
 from tests.integration.jobs import claim_one, complete, put, retry, row
@@ -178,7 +178,7 @@ def test_an_event_that_grew_too_old_gives_its_slot_back(
 ) -> None:
     put(connection)
     event = _invite(connection, settings, invocations)
-    withdraw_worker(enter("rescue"), settings, event.token)
+    take_back_slot(enter("rescue"), settings, event.token)
     assert count_slots(connection, settings.worker_slots).invited == 0
     assert len(list(invocations)) == 1, "a scheduler is called, who calls another worker"
 
@@ -188,11 +188,11 @@ def test_an_event_that_was_delivered_twice_and_grew_too_old_once_leaves_the_livi
 ) -> None:
     """Else its job would run a second time beside it."""
     job_id = put(connection, type="test.reported")
-    event = workshop.invite()
+    event = workshop.reserve()
 
     @workshop.registry.job("test.reported")
     def reported(payload: Any, context: Any) -> None:
-        withdraw_worker(enter("rescue"), settings, event.token)
+        take_back_slot(enter("rescue"), settings, event.token)
         assert row(connection, job_id)["status"] == "running"
         assert count_slots(connection, settings.worker_slots).started == 1
 
