@@ -3,7 +3,7 @@
     PYTHONPATH=shared python -m benchmarks.capacity
 
 Arithmetic over ``results/{drain,depth,enqueue,latency}.json``, as the other benchmarks measured them, and over the prices
-of `benchmarks.cost`. Prints a page and writes it to ``capacity.md``.
+of `tools.cost`. Prints a page and writes it to ``capacity.md``.
 """
 
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import _common as common
-from benchmarks import cost
 from dilamme.settings import read
+from tools import cost
 
 PAGE = Path(__file__).with_name("capacity.md")
 LOADS = (100, 10_000, 1_000_000)

@@ -1,13 +1,8 @@
 """What the README says is held to what the code does."""
 
-from local.settings_table import README, with_table
+from tests.template.cloudformation import CHECKOUT as ROOT
 
-ROOT = README.parent
-
-
-def test_the_table_of_settings_is_the_settings() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert with_table(text) == text, "run: make docs"
+README = ROOT / "README.md"
 
 
 def test_every_path_in_the_map_of_the_code_exists() -> None:
