@@ -3,8 +3,8 @@
     python -m tools.cost            prints the tables of docs/aws.md
     python -m tools.cost --write    puts them into docs/aws.md
 
-Prices are list prices of us-east-1 without the free tier. What our own code takes was measured on a whole processor and
-is spread over the share of one that a function of that memory has.
+Prices are list prices of us-east-1 without the free tier. The time of our own code was measured on a whole processor. A
+function has a share of one, by its memory, so its time is longer by that.
 """
 
 import re

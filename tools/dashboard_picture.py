@@ -3,7 +3,8 @@
     python -m tools.dashboard_picture       → docs/dashboard.png
 
 Starts the local stack, posts jobs for a minute and a half, and reads what the functions wrote: metrics in EMF, and logs.
-What only AWS measures (Lambda's and API Gateway's own metrics) is what the run's client saw, or is marked as missing.
+Lambda's and API Gateway's own metrics are measured by AWS only: the picture shows what the run's client saw of them, or
+marks them as missing.
 Needs matplotlib.
 """
 
