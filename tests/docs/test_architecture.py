@@ -34,6 +34,11 @@ def test_the_modules_that_the_map_lists_are_all_that_there_are() -> None:
             assert "…" in modules or named == there, f"the map lacks {there - named} of {folder}"
 
 
+def test_no_store_function_opens_a_transaction() -> None:
+    for file in (PACKAGE / "store").glob("*.py"):
+        assert file.name == "connection.py" or "transaction(" not in file.read_text(encoding="utf-8"), file
+
+
 def test_the_invariants_are_numbered_and_every_one_that_the_code_names_is_there() -> None:
     numbers = [int(row[0]) for row in table("ARCHITECTURE.md", "| # | invariant | held by |")]
     assert numbers == list(range(1, 16))
