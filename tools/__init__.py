@@ -1,4 +1,5 @@
-"""Programs for those who work on Dilamme. Each is run from the checkout; none is deployed.
+"""Programs for those who work on Dilamme. None is deployed. Without make, each is run from
+the checkout, such as `PYTHONPATH=.:shared .venv/bin/python -m tools.cost`.
 
 settings_table     writes the table of docs/settings.md, from the settings        make docs
 openapi_file       writes docs/openapi.json, from the API's handler               make docs
