@@ -12,8 +12,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
 from functions.api import handler as api
-from tests.functions import openapi_file
 from tests.functions.door import get, post, submit
+from tools import openapi_file
 
 ROUTES = {
     ("post", "/jobs"), ("post", "/jobs/batch"), ("get", "/jobs"), ("get", "/jobs/{job_id}"), ("get", "/jobs/{job_id}/why"),
@@ -73,7 +73,7 @@ def test_the_document_describes_what_may_be_asked(document: dict[str, Any]) -> N
 
 def test_the_committed_document_is_the_present_one() -> None:
     assert openapi_file.FILE.read_text(encoding="utf-8") == openapi_file.current(), (
-        "the API has changed: run python -m tests.functions.openapi_file"
+        "the API has changed: run: make docs"
     )
 
 
