@@ -5,8 +5,8 @@ In an application: `submit` and `submit_many` store jobs on a psycopg connection
 or `Fail`.
 """
 
-from dilamme.client import submit, submit_many, wake
 from dilamme.domain.errors import Conflict, InvalidInput
 from dilamme.handlers.registry import Fail, Retry, Snooze, job
+from dilamme.library import submit, submit_many, wake
 
 __all__ = ["Conflict", "Fail", "InvalidInput", "Retry", "Snooze", "job", "submit", "submit_many", "wake"]
