@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from dilamme.domain import dag
-from dilamme.domain.errors import Conflict, Fault, InvalidInput
+from dilamme.domain.errors import Fault, IdempotencyConflict, InvalidInput
 from dilamme.domain.job import Status
 from dilamme.store import jobs as store
 from dilamme.store.connection import Connection, Row, atomic, one_statement, repeat_on_conflict, transaction
@@ -55,7 +55,7 @@ def submit_here(
 
     Raises:
         InvalidInput: a dependency is unknown, a ref doubled or unknown, or jobs wait for each other.
-        Conflict: the idempotency key stands for another request.
+        IdempotencyConflict: the idempotency key stands for another request.
     """
     edges = dag.resolve_refs(batch)  # before anything is asked of the database
     with atomic(connection):
@@ -89,7 +89,7 @@ def _take_key(connection: Connection, batch: Sequence[Submission], ids: list[UUI
         kept = store.find_key(connection, key)
         # None: retention took the key between the two statements, so it is free again.
         if kept is not None and kept.request_hash != asked:
-            raise Conflict(
+            raise IdempotencyConflict(
                 f"the idempotency key '{key}' stands for another request: use a new key, or send the same body"
             )
         if kept is not None:
