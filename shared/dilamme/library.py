@@ -105,11 +105,18 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
     given, which must not be in a transaction, or a new one to DATABASE_URL.
 
     Raises:
-        dilamme.ConfigurationError: it is not known what to invoke, or the connection is in a transaction.
+        dilamme.ConfigurationError: it is not known what to invoke, the connection is in a transaction, or boto3 is not
+            installed (``pip install 'dilamme[aws]'``).
         dilamme.SchemaError, psycopg.Error: as in `submit`.
     """
-    from dilamme.usecases import wake as usecase  # noqa: PLC0415  whoever never wakes does not import boto3
-
+    try:
+        from dilamme.usecases import wake as usecase  # noqa: PLC0415  whoever never wakes does not import boto3
+    except ModuleNotFoundError as error:
+        if error.name not in ("boto3", "botocore"):
+            raise
+        raise ConfigurationError(
+            "wake() invokes a Lambda function, for which boto3 is not installed: pip install 'dilamme[aws]'"
+        ) from error
     loaded = _settings()
     if connection is None:
         with closing(connect(database_url())) as own, migrated():

@@ -195,7 +195,9 @@ def test_an_arrow_that_points_down_is_let_through(name: str, source: str) -> Non
     assert list(problems(module(name, source))) == []
 
 
-@pytest.mark.parametrize("statement", ["import dilamme", "from dilamme import job, submit", "import dilamme.library"])
+@pytest.mark.parametrize(
+    "statement", ["import dilamme", "from dilamme import Context, job, submit", "import dilamme.library"]
+)
 def test_an_application_that_enqueues_does_not_pay_for_the_libraries_of_aws(statement: str) -> None:
     program = f"import sys\n{statement}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     loaded = subprocess.run(
