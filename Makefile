@@ -7,6 +7,7 @@ PYTHON ?= python3
 PORT ?= 3000
 DATA_DIR ?= .data
 ARGS ?=
+BLOCK ?=
 SOAK_SECONDS ?= 120
 SOAK_SEED ?=
 ROUNDS ?= 20
@@ -17,7 +18,7 @@ SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
 READY := .venv/ready .venv/ready-worker
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest test-pgbouncer mutants audit check format soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
+.PHONY: help run test test-lowest test-pgbouncer mutants audit check format sql soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
 
 help: ## lists the targets
 	@echo 'make …'
@@ -52,12 +53,15 @@ mutants: $(READY) ## puts one fault after the other into a copy, and shows which
 	@nice $(BIN)/python -m tests.mutants $(ARGS)
 
 audit: $(READY) ## looks for weaknesses: bandit in the code, pip-audit in the locked dependencies (needs its database)
-	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive shared functions local
-	@$(BIN)/python -m tests.audit
+	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive shared functions local tools
+	@$(BIN)/python -m tools.audit
 
 format: $(READY) ## formats, and fixes what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+sql: $(READY) ## prints a statement of shared/dilamme/store/sql with its fragments in place: BLOCK=claim; lists all without
+	@PYTHONPATH=.:shared $(BIN)/python -m tools.sql $(BLOCK)
 
 soak: $(READY) ## kills, loses and doubles under load, then audits: SOAK_SECONDS=120 SOAK_SEED=…; ARGS=--verbose
 	@PYTHONPATH=.:shared exec $(BIN)/python -m tests.soak $(ARGS)
@@ -77,11 +81,10 @@ bench-%: .venv-bench/ready ## runs one: make bench-drain ARGS='--jobs 2000 --rou
 bench-drain_deep: .venv-bench/ready
 	@PYTHONPATH=.:shared exec .venv-bench/bin/python -m benchmarks.drain --deep 500000 $(ARGS)
 
-# What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
 docs: $(READY) ## writes anew what the documents say of settings, routes and prices
-	@PYTHONPATH=.:shared $(BIN)/python -m local.settings_table
-	@PYTHONPATH=.:shared $(BIN)/python -m tests.functions.openapi_file
-	@PYTHONPATH=.:shared $(BIN)/python -m benchmarks.cost --write
+	@PYTHONPATH=.:shared $(BIN)/python -m tools.settings_table
+	@PYTHONPATH=.:shared $(BIN)/python -m tools.openapi_file
+	@PYTHONPATH=.:shared $(BIN)/python -m tools.cost --write
 
 sam-validate: .venv-sam/ready ## checks template.yaml with SAM's own linter and the serverless rules
 	@$(SAM_OFFLINE) .venv-sam/bin/sam validate --lint
@@ -97,6 +100,7 @@ deploy: .venv-sam/ready ## builds and deploys to AWS (needs credentials): docs/a
 	@python_3_13=$$(tests/sam/python-3.13 "$(CURDIR)/.data/python-3.13") && export PATH="$$python_3_13:$$PATH" && \
 		.venv-sam/bin/sam build && .venv-sam/bin/sam deploy --guided $(ARGS)
 
+# What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
 RUNTIME_BRINGS := boto3 botocore s3transfer python-dateutil six urllib3
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --extra functions \
 	--generate-hashes --no-header --no-annotate --quiet
@@ -109,7 +113,7 @@ lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs
 	$(COMPILE) --resolution lowest-direct --group local --group test --output-file requirements-lowest.lock
 	uv pip compile requirements-sam.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-strip-extras --quiet --output-file requirements-sam.lock
-	@$(BIN)/python -m local.pin_both_ways requirements-sam.lock
+	@$(BIN)/python -m tools.pin_both_ways requirements-sam.lock
 
 clean: ## removes the environment and the caches; the data in .data stays
 	rm -rf .venv .venv-sam .venv-bench .venv-lowest benchmarks/node/node_modules .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info

@@ -16,11 +16,11 @@ from uuid import uuid4
 
 from benchmarks._common import note
 from benchmarks._tally import VARIABLE
+from dilamme.domain.worker_event import WorkerEvent
 from dilamme.settings import Settings, read
 from dilamme.store import lease, slots
 from dilamme.store.connection import connect
 from dilamme.usecases.migrate import migrate
-from dilamme.usecases.wake import worker_event
 from local.environment import Environment
 from local.functions import ROLES, Function
 from local.invocation import Invocation
@@ -86,16 +86,18 @@ class Workers:
         for environment in self._environments:
             environment.wait_until_ready()
             # Warm and connected, as the stack does it; with an id, so that it leaves before the table that is locked.
-            self._call(environment, worker_event(slots.Invitation(0, uuid4()), [uuid4()], datetime.now(UTC)))
+            self._call(environment, WorkerEvent(0, uuid4(), [uuid4()], datetime.now(UTC)).to_json())
 
     def start(self) -> None:
         with closing(connect(self._url)) as connection:
-            slots.provide(connection, len(self._environments))
+            slots.provide_slots(connection, len(self._environments))
             lease.take_lead(connection, uuid4(), 3600)  # a scheduler is there, as it is under load
             tokens = [uuid4() for _ in self._environments]
-            invitations = slots.invite(connection, tokens, len(tokens), self._settings.invitation_seconds)
-        for environment, invitation in zip(self._environments, invitations, strict=True):
-            Thread(target=self._call, args=(environment, worker_event(invitation)), daemon=True).start()
+            reserved = slots.reserve(connection, tokens, len(tokens), self._settings.invitation_seconds)
+        for environment, slot in zip(self._environments, reserved, strict=True):
+            Thread(
+                target=self._call, args=(environment, WorkerEvent(slot.slot, slot.token).to_json()), daemon=True
+            ).start()
 
     def stop(self) -> None:
         self._stopped = True

@@ -3,7 +3,7 @@
     PYTHONPATH=shared python -m benchmarks.capacity
 
 Arithmetic over ``results/{drain,depth,enqueue,latency}.json``, as the other benchmarks measured them, and over the prices
-of `benchmarks.cost`. Prints a page and writes it to ``capacity.md``.
+of `tools.cost`. Prints a page and writes it to ``capacity.md``.
 """
 
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import _common as common
-from benchmarks import cost
 from dilamme.settings import read
+from tools import cost
 
 PAGE = Path(__file__).with_name("capacity.md")
 LOADS = (100, 10_000, 1_000_000)
@@ -216,9 +216,9 @@ in transaction mode goes in between (nothing in Dilamme lives in a session).
 A larger instance first: the work is short transactions over small indexes, and scales with processors and with the disk's \
 commits. A `t4g` instance lives on credits: for a load that does not end, take an `m` or `r` class. Then shards: a stack for \
 each (the template's names come from the stack's, so they live side by side), and the caller chooses by a hash of what \
-belongs together, since a DAG, a series and an idempotency key must stay within one database. What is given up: the exact \
-order holds within a shard, not across; a batch is all or nothing within a shard; lists and counts are asked of each. \
-Nothing in the code changes, which is why it is not there until it is needed.
+belongs together, since a DAG, a series and an idempotency key must stay within one database. Three things are given up: the \
+exact order holds within a shard, not across; a batch is all or nothing within a shard; each shard has lists and counts of its own. \
+Nothing in the code changes, so there is nothing of it until it is needed.
 """
 
 

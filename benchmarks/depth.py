@@ -117,7 +117,7 @@ def time_claims(connection: Connection, times: int) -> list[float]:
     settings = read({})
     terms = lanes.Terms(
         worker=uuid4(),
-        most=settings.batch_jobs_max,
+        limit=settings.batch_jobs_max,
         reach=settings.batch_jobs_max + 32,
         idle=True,
         lease_seconds=300.0,
@@ -145,7 +145,7 @@ class Taken(ThreadPoolExecutor):
 def time_ticks(connection: Connection, times: int) -> list[float]:
     """Milliseconds of each tick."""
     settings = read({})
-    slots.provide(connection, settings.worker_slots)
+    slots.provide_slots(connection, settings.worker_slots)
     owner = uuid4()
     leader = Leader(owner, lease.take_lead(connection, owner, 3600))
     found = []

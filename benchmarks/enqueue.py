@@ -73,8 +73,8 @@ def fill_ours(url: str) -> None:
     _dilamme.fill(url, pending=0)
     settings = read({})
     with closing(connect(url)) as connection:
-        slots.provide(connection, settings.worker_slots)
-        slots.invite(connection, [uuid4() for _ in range(settings.worker_slots)], settings.worker_slots, 86_400)
+        slots.provide_slots(connection, settings.worker_slots)
+        slots.reserve(connection, [uuid4() for _ in range(settings.worker_slots)], settings.worker_slots, 86_400)
         lease.take_lead(connection, uuid4(), 86_400)
 
 

@@ -95,7 +95,7 @@ def _run(connection: Connection, most: int, ageing_seconds: float, begin: float,
         return 0
     terms = lanes.Terms(
         worker=uuid4(),
-        most=most,
+        limit=most,
         reach=most + 32,
         idle=True,
         lease_seconds=300.0,

@@ -16,6 +16,7 @@ from dilamme.aws.invoke import prepare
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.job import Status
+from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, TYPE_PATTERN
 from dilamme.store.connection import Connection
 from dilamme.store.faults import meaning
 from dilamme.store.reads import Filter
@@ -31,16 +32,7 @@ from dilamme.wire.answers import (
     ReplayedJob,
     Stats,
 )
-from dilamme.wire.requests import (
-    BATCH_BYTES_MAX,
-    ID_FORM,
-    IDEMPOTENCY_KEY_PATTERN,
-    PAYLOAD_BYTES_MAX,
-    TYPE_PATTERN,
-    Batch,
-    Request,
-    Submission,
-)
+from dilamme.wire.requests import BATCH_BYTES_MAX, ID_FORM, PAYLOAD_BYTES_MAX, Batch, Request, Submission
 from dilamme.wire.why import Why
 
 # Escaped, a payload takes three times its size; the rest is a thousand dependencies, and room for white space.
@@ -236,8 +228,8 @@ def replay_dead_letters(wanted: DeadLetters) -> ReplayedDead:
     tags=["system"],
     responses=answers({200: "Counts, ages, workers, the scheduler's pulse."}),
 )
-def take_stock() -> Stats:
-    return read.take_stock(session.connection(), configuration)
+def read_stats() -> Stats:
+    return read.read_stats(session.connection(), configuration)
 
 
 @app.get(

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from dilamme import session, settings
 from dilamme.aws.telemetry import set_up
-from dilamme.usecases.rescue import rescue_leader, rescue_worker, withdraw_worker
+from dilamme.domain.worker_event import WorkerEvent
+from dilamme.usecases.rescue import rescue_leader, rescue_worker, take_back_slot
 
 logger, _ = set_up("rescue")
 configuration = settings.load()
@@ -19,9 +20,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     logger.warning("invocation lost", extra={"function": request["functionArn"], "condition": request.get("condition")})
     connection = session.connection()
     if "token" in lost:
-        worker = UUID(lost["token"])
+        worker = WorkerEvent.from_json(lost).token
         if request.get("condition") == _NEVER_RAN:
-            withdraw_worker(connection, configuration, worker)
+            take_back_slot(connection, configuration, worker)
             return {"jobs": 0}
         return {"jobs": len(rescue_worker(connection, configuration, worker).done)}
     return {"invoked": rescue_leader(connection, configuration, UUID(request["requestId"]))}

@@ -15,9 +15,10 @@ from dilamme.domain.errors import (
     SchemaError,
     TooLarge,
 )
-from dilamme.handlers.registry import Fail, Retry, Snooze, job
+from dilamme.handlers.context import Context
+from dilamme.handlers.registry import job
+from dilamme.handlers.signals import Fail, Retry, Snooze
 from dilamme.library import submit, submit_many, wake
-from dilamme.worker.execute import JobContext as Context
 
 __version__ = "0.1.0"
 

@@ -11,19 +11,12 @@ import psycopg
 
 from dilamme import settings
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
+from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, follows
 from dilamme.session import database_url
 from dilamme.store.connection import connect
 from dilamme.store.faults import migrated
 from dilamme.usecases.submit import submit_here
-from dilamme.wire.requests import (
-    BATCH_JOBS_MAX,
-    IDEMPOTENCY_KEY_PATTERN,
-    IN_WORDS,
-    BatchSubmission,
-    Submission,
-    follows,
-    parse,
-)
+from dilamme.wire.requests import BATCH_JOBS_MAX, BatchSubmission, Submission, parse
 
 
 def submit(

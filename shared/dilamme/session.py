@@ -7,7 +7,7 @@ import psycopg
 from dilamme.aws import database
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.store.connection import Connection, connect, is_idle_and_quiet
-from dilamme.usecases import migrate
+from dilamme.usecases.migrate import check
 
 # Under load the look would be one of the three statements of a POST. HikariCP spares it for as long.
 FRESH_SECONDS = 0.5
@@ -34,7 +34,7 @@ def connection() -> Connection:
         _connection = reconnect()
     _used_at = time.time()
     if not _schema_is_known:
-        migrate.check(_connection)
+        check(_connection)
         _schema_is_known = True
     return _connection
 

@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.policy import Policy
 from dilamme.domain.retry import SECONDS_MAX
 
 PREFIX = "DILAMME_"
@@ -109,6 +110,11 @@ class Settings(BaseModel):
                 f"{PREFIX}WORKER_RESERVE_SECONDS ({self.worker_reserve_seconds:g}) has {room:g} s: lower the one or raise the other"
             )
         return self
+
+    @property
+    def policy(self) -> Policy:
+        """The attempts, timeout and backoff of a job where neither it nor its type gives any."""
+        return Policy(self.max_attempts, self.job_timeout_seconds, self.backoff_base_seconds, self.backoff_cap_seconds)
 
     @property
     def invitation_seconds(self) -> float:

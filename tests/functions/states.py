@@ -49,7 +49,7 @@ def lead(connection: Connection, ticked_ago: timedelta = timedelta(0)) -> None:
 
 def occupy(connection: Connection, workers: int) -> list[UUID]:
     """As ``workers`` workers that have started; their tokens."""
-    invitations = slots.invite(connection, [uuid4() for _ in range(workers)], 1000, 60)
+    invitations = slots.reserve(connection, [uuid4() for _ in range(workers)], 1000, 60)
     for invitation in invitations:
         slots.start(connection, invitation.slot, invitation.token, 60)
     return [invitation.token for invitation in invitations]

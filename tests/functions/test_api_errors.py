@@ -145,7 +145,7 @@ def test_a_mistake_of_ours_is_a_500_that_says_nothing_of_itself(
 
 @pytest.mark.usefixtures("door")
 def test_an_answer_that_does_not_fit_its_model_is_our_mistake_not_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "take_stock", lambda *arguments: {"at": "yesterday"})
+    monkeypatch.setattr(read, "read_stats", lambda *arguments: {"at": "yesterday"})
     answer = get("/stats")
     assert answer.status == 500
     assert answer.pointers == []

@@ -11,10 +11,10 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from dilamme.aws import openapi
-from dilamme.wire.requests import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
+from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
 from functions.api import handler as api
-from tests.functions import openapi_file
 from tests.functions.door import get, post, submit
+from tools import openapi_file
 
 # The names that a generated client gives its methods: whoever changes one breaks its callers.
 OPERATIONS = {
@@ -105,7 +105,7 @@ def test_the_document_describes_what_may_be_asked(document: dict[str, Any]) -> N
 
 def test_the_committed_document_is_the_present_one() -> None:
     assert openapi_file.FILE.read_text(encoding="utf-8") == openapi_file.current(), (
-        "the API has changed: run python -m tests.functions.openapi_file"
+        "the API has changed: run: make docs"
     )
 
 

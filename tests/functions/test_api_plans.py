@@ -11,6 +11,7 @@ from dilamme.domain.job import Head
 from dilamme.domain.queue_position import bounds
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
+from dilamme.store.stats import KINDS
 from tests.databases import Databases
 
 JOBS = 30_000
@@ -67,7 +68,7 @@ FILTER = {"status": None, "type": None, "priority": None, "series_id": None, "be
     "wanted", [{}, {"type": "none"}, {"priority": 1}, {"status": "dead"}, {"series_id": UUID(int=1)}]
 )
 def test_a_page_looks_at_one_window(wanted: dict[str, Any], crowd: Connection) -> None:
-    parameters = {**FILTER, **wanted, "reach": 500, "most": 50}
+    parameters = {**FILTER, **wanted, "reach": 500, "limit": 50}
     assert rows_read(crowd, "page_of_window", **parameters) <= 2 * 500 + 50
 
 
@@ -83,7 +84,7 @@ def test_a_page_looks_at_one_window(wanted: dict[str, Any], crowd: Connection) -
     ],
 )
 def test_a_look_for_few_jobs_stops_when_they_are_not(name: str, parameters: dict[str, Any], crowd: Connection) -> None:
-    assert rows_read(crowd, name, **parameters, most=100) <= 100
+    assert rows_read(crowd, name, **parameters, limit=100) <= 100
 
 
 def test_a_place_in_line_is_counted_in_the_lanes_and_no_further_than_asked(crowd: Connection) -> None:
@@ -98,15 +99,16 @@ def test_a_place_in_line_is_counted_in_the_lanes_and_no_further_than_asked(crowd
         "created_at": [end.created_at for end in ends.values()],
         "ids": [end.id for end in ends.values()],
     }
-    assert rows_read(crowd, "count_ahead", **parameters, most=100) <= 3 * 100
-    assert rows_read(crowd, "count_ahead", **parameters, most=10_000) == JOBS // 10 - 1
+    assert rows_read(crowd, "count_ahead", **parameters, limit=100) <= 3 * 100
+    assert rows_read(crowd, "count_ahead", **parameters, limit=10_000) == JOBS // 10 - 1
 
 
 def test_counting_stops_where_it_is_told_to(crowd: Connection) -> None:
     ready, scheduled, blocked, running, completed, dead, cancelled = 3 * 100, 3 * 50, 50, 50, 3 * 50, 3 * 100, 3 * 50
     whole = ready + scheduled + blocked + running + completed + dead + cancelled
-    assert rows_read(crowd, "count_jobs", most=100, fewer=50) <= whole
-    assert rows_read(crowd, "pulse") <= 3
+    assert rows_read(crowd, "count_jobs", **{**dict.fromkeys(KINDS, 50), "ready": 100, "dead": 100}) <= whole
+    assert rows_read(crowd, "count_jobs", **dict.fromkeys(KINDS, 0)) == 0
+    assert rows_read(crowd, "pulse", reach=1) <= 3
 
 
 def test_a_job_is_found_by_its_id(crowd: Connection) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from dilamme import session
 from dilamme.scheduler.gauges import gauge
+from dilamme.scheduler.metrics import GAUGE_EVERY_TICKS, TickMetrics
 from dilamme.scheduler.tick import Dispatch
-from dilamme.settings import read
+from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection
 from functions.scheduler import handler as scheduler
 from tests.functions.events import context, emf, load
@@ -28,7 +29,7 @@ def deployed(database_url: str, monkeypatch: pytest.MonkeyPatch, invocations: In
         {"DILAMME_WORKER_FUNCTION": "worker", "DILAMME_SCHEDULER_FUNCTION": "scheduler", "DILAMME_IDLE_EXIT": "0"}
     )
     monkeypatch.setattr(scheduler, "configuration", configuration)
-    monkeypatch.setattr("dilamme.scheduler.tick.invoke", invocations)
+    monkeypatch.setattr("dilamme.usecases.wake.invoke", invocations)
     with entered(monkeypatch, database_url, "scheduler"):
         yield
 
@@ -67,17 +68,17 @@ def test_it_reports_the_queue_and_its_own_beat(connection: Connection, metrics_w
 
 
 def test_metrics_are_written_inside_the_loop_so_that_a_kill_takes_few(metrics_written: io.StringIO) -> None:
-    observer = scheduler.Observer()
-    for _ in range(scheduler.GAUGE_EVERY_TICKS + 1):
+    observer = TickMetrics(scheduler.metrics, session.connection, scheduler.configuration)
+    for _ in range(GAUGE_EVERY_TICKS + 1):
         observer.observe(Dispatch(datetime.now(UTC), 0, 0, 0), 0.0, 0.0)
-    assert emf(metrics_written.getvalue())["Ticks"] == [1] * (scheduler.GAUGE_EVERY_TICKS + 1)
+    assert emf(metrics_written.getvalue())["Ticks"] == [1] * (GAUGE_EVERY_TICKS + 1)
 
 
 def test_what_cannot_be_measured_costs_no_tick(monkeypatch: pytest.MonkeyPatch, metrics_written: io.StringIO) -> None:
-    def refuse(_connection: Connection) -> None:
+    def refuse(_connection: Connection, _settings: Settings) -> None:
         raise psycopg.errors.QueryCanceled("statement timeout")
 
-    monkeypatch.setattr(scheduler, "gauge", refuse)
+    monkeypatch.setattr("dilamme.scheduler.metrics.gauge", refuse)
     led = scheduler.handler(load("scheduler-trigger"), context("scheduler", BRIEF_SECONDS))
     assert led["ticks"] == 2
     assert emf(metrics_written.getvalue())["Ticks"] == [1, 1]
@@ -88,7 +89,7 @@ def test_the_oldest_snapshot_is_seen_whoever_holds_it(connection: Connection, da
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.execute("SELECT count(*) FROM dilamme.jobs")
         connection.execute("SELECT pg_sleep(0.2)")
-        seen = gauge(session.connection())
+        seen = gauge(session.connection(), scheduler.configuration)
     assert seen.oldest_snapshot_seconds is not None
     assert seen.oldest_snapshot_seconds >= 0.2
 
@@ -97,11 +98,11 @@ def test_a_role_that_may_not_see_others_says_nothing_about_snapshots(
     connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with entered(monkeypatch, database_url, "api"):
-        assert gauge(session.connection()).oldest_snapshot_seconds is None
+        assert gauge(session.connection(), scheduler.configuration).oldest_snapshot_seconds is None
 
 
 def test_counts_stop_where_they_say(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dilamme.scheduler.gauges.JOBS_COUNTED_MAX", 2)
     for _ in range(3):
         put(connection)
-    assert gauge(session.connection()).ready_p2 == 2
+    assert gauge(session.connection(), scheduler.configuration).ready_p2 == 2

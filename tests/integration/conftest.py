@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from dilamme.scheduler import outbox, tick
+from dilamme.scheduler import outbox
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases import wake
@@ -33,8 +33,7 @@ def settings() -> Settings:
 def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
     """Takes the place of AWS: what would have been invoked, in order."""
     recorded = Invocations()
-    for module in (tick, wake):
-        monkeypatch.setattr(module, "invoke", recorded)
+    monkeypatch.setattr(wake, "invoke", recorded)
     return recorded
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from dilamme.aws.invoke import InvokeFailed
 from dilamme.aws.queue import SendFailed
-from dilamme.worker.drain import WorkerEvent
+from dilamme.domain.worker_event import WorkerEvent
 
 
 class Invocations(list[tuple[str, dict[str, Any]]]):

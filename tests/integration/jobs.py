@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 from psycopg.rows import dict_row
 
 from dilamme.domain.job import Claim, Reason
-from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
+from dilamme.domain.outcome import Bury, Complete, Outcome, RetryLater, Return
 from dilamme.store import lanes
 from dilamme.store.connection import Connection
-from dilamme.usecases.settle import Settled, Settlement, settle
+from dilamme.usecases.settle import End, Settlement, settle
 from dilamme.usecases.submit import submit
 from dilamme.wire.requests import BatchSubmission, Submission, parse
 
@@ -28,12 +28,12 @@ def put_many(connection: Connection, jobs: Iterable[Mapping[str, Any]]) -> list[
     return submit(connection, [parse(BatchSubmission, {"type": ECHO, **fields}) for fields in jobs]).ids
 
 
-def terms(most: int = 10, **changes: Any) -> lanes.Terms:
+def terms(limit: int = 10, **changes: Any) -> lanes.Terms:
     """A worker's terms: ten jobs, ageing every 30 s, nothing else in hand."""
     values = {
         "worker": ANY_WORKER,
-        "most": most,
-        "reach": most + 32,
+        "limit": limit,
+        "reach": limit + 32,
         "idle": True,
         "lease_seconds": 310.0,
         "ageing_seconds": 30.0,
@@ -42,14 +42,14 @@ def terms(most: int = 10, **changes: Any) -> lanes.Terms:
     return lanes.Terms(**{**values, **changes})
 
 
-def claim(connection: Connection, most: int = 10, **changes: Any) -> list[Claim]:
+def claim(connection: Connection, limit: int = 10, **changes: Any) -> list[Claim]:
     """Claims as a worker does."""
-    return lanes.claim(connection, terms(most, **changes), uuid4())
+    return lanes.claim(connection, terms(limit, **changes), uuid4())
 
 
 def claim_one(connection: Connection, **changes: Any) -> Claim:
     """The most urgent job, which must exist."""
-    (one,) = claim(connection, most=1, **changes)
+    (one,) = claim(connection, limit=1, **changes)
     return one
 
 
@@ -58,7 +58,7 @@ def end(connection: Connection, claims: Iterable[Claim], outcome: Outcome) -> Se
     return end_all(connection, [(one, outcome) for one in claims])
 
 
-def end_all(connection: Connection, settled: Sequence[Settled]) -> Settlement:
+def end_all(connection: Connection, settled: Sequence[End]) -> Settlement:
     """Ends claims together, each in its own way."""
     return settle(connection, settled)
 
@@ -76,7 +76,7 @@ def retry(connection: Connection, *claims: Claim, delay_seconds: float) -> Settl
 
 
 def hand_back(connection: Connection, *claims: Claim) -> Settlement:
-    return end(connection, claims, HandBack())
+    return end(connection, claims, Return())
 
 
 def row(connection: Connection, job_id: UUID) -> dict[str, Any]:

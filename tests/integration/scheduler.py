@@ -16,7 +16,7 @@ class Scheduler:
         self._connection = connection
         self._executor = ThreadPoolExecutor(max_workers=4)
         self.settings = settings
-        slots.provide(connection, settings.worker_slots)
+        slots.provide_slots(connection, settings.worker_slots)
         owner = uuid4()
         self.leader = Leader(owner, lease.take_lead(connection, owner, settings.leader_lease_seconds))
 

@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from dilamme.domain.outcome import HandBack
+from dilamme.domain.outcome import Return
 from dilamme.store.connection import Connection
 from tests.integration.invocations import Invocations
 from tests.integration.jobs import ECHO, put, put_many, row, rows, tally
@@ -44,7 +44,7 @@ def _waits_until_handed_back(workshop: Workshop) -> list[float]:
     return [
         (heard_at - claimed.started_at).total_seconds()
         for heard_at, claimed, outcome in list(workshop.observed)
-        if isinstance(outcome, HandBack)
+        if isinstance(outcome, Return)
     ]
 
 

@@ -14,12 +14,12 @@ from psycopg.rows import tuple_row
 import dilamme
 from dilamme import session, settings
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable, DilammeError
+from dilamme.domain.worker_event import WorkerEvent
 from dilamme.scheduler import maintenance, outbox
 from dilamme.scheduler.tick import Leader, tick
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect, cursor, transaction
 from dilamme.usecases import cancel, migrate, read, replay, rescue, wake
-from dilamme.worker.drain import WorkerEvent
 from tests.integration.entrance import Enter, Entrance
 from tests.integration.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
 from tests.integration.rivals import cut_connections, wait_until
@@ -237,7 +237,7 @@ def test_workers_for_whom_there_is_no_connection_lose_no_job(
         assert refusals_over.wait(60)
 
     put(connection, type="test.hold")
-    events = [workshop.invite() for _ in range(8)]
+    events = [workshop.reserve() for _ in range(8)]
     wait_until(lambda: _connections_of_workers(connection) == 0, "the invitations' connections are gone")
     started = threading.Barrier(7)
 

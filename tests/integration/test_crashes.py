@@ -165,7 +165,7 @@ def test_one_crashing_job_among_five_hundred_costs_none_of_them_its_life(
     starts = 0
     for turn in range(1, 1000):
         worker = UUID(int=turn)
-        claimed = claim(connection, most=500, worker=worker)
+        claimed = claim(connection, limit=500, worker=worker)
         if not claimed:
             if tally(connection).keys() <= {"completed", "dead"}:
                 break

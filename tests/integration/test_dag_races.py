@@ -102,7 +102,7 @@ def test_a_child_stored_while_its_parent_dies_is_cancelled_if_it_asked_for_that(
 def test_a_parent_held_by_a_callers_long_transaction_holds_up_no_other_of_its_batch(
     connection: Connection, enter: Enter
 ) -> None:
-    """Settled in one batch, the others end at once; the held one is not to be had, and is had after the commit."""
+    """End in one batch, the others end at once; the held one is not to be had, and is had after the commit."""
     ids = put_many(connection, [{}] * 5)
     claimed = claim(connection)
     caller, worker = enter("api"), enter("worker")
@@ -178,7 +178,7 @@ def test_children_posted_on_two_parents_in_either_order_while_a_batch_settles_th
     with ThreadPoolExecutor(max_workers=5) as executor:
         for _ in range(60):
             pair = put_many(connection, [{"priority": 1}] * 2)
-            claimed = claim(connection, most=2)[::-1]
+            claimed = claim(connection, limit=2)[::-1]
             orders = [pair, pair[::-1], pair, pair[::-1]]
             posting = [
                 executor.submit(put, poster, dependency_ids=order)

@@ -14,13 +14,13 @@ import pytest
 
 from dilamme.aws.invoke import InvokeFailed
 from dilamme.domain.errors import DatabaseUnavailable
-from dilamme.scheduler import tick
+from dilamme.domain.worker_event import WorkerEvent
 from dilamme.scheduler.lead import Led, lead
 from dilamme.scheduler.tick import Dispatch
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
 from dilamme.store.slots import Occupancy, count_slots, start
-from dilamme.worker.drain import WorkerEvent
+from dilamme.usecases import wake
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter, Entrance
 from tests.integration.invocations import Invocations, worker_event
@@ -34,7 +34,7 @@ from tests.integration.workshop import Workshop
 def test_a_worker_event_that_comes_twice_at_once_works_once(connection: Connection, workshop: Workshop) -> None:
     """C4: eight deliveries in parallel, one worker; the others claim nothing."""
     put_many(connection, [{"payload": number} for number in range(20)])
-    event = workshop.invite()
+    event = workshop.reserve()
     with ThreadPoolExecutor(max_workers=8) as executor:
         drained = list(executor.map(lambda _: workshop.work(event), range(8)))
     assert sorted((one.admitted, one.settled) for one in drained) == [(False, 0)] * 7 + [(True, 20)]
@@ -45,12 +45,12 @@ def test_a_worker_event_that_comes_again_an_hour_later_works_no_more(
     connection: Connection, clock: Clock, scheduler: Scheduler, workshop: Workshop
 ) -> None:
     """C4: its token is spent, though there is work and its slot is free, or somebody else's."""
-    event = workshop.invite()
+    event = workshop.reserve()
     workshop.work(event)
     clock.advance(3600)
     put(connection)
     assert not workshop.work(event).admitted
-    someone = workshop.invite()
+    someone = workshop.reserve()
     assert someone.slot == event.slot
     assert not workshop.work(event).admitted
     assert workshop.ran == []
@@ -60,7 +60,7 @@ def test_a_worker_that_comes_after_its_invitation_has_run_out_claims_nothing(
     connection: Connection, clock: Clock, scheduler: Scheduler, workshop: Workshop
 ) -> None:
     """C4: the tick has freed its slot."""
-    event = workshop.invite()
+    event = workshop.reserve()
     put(connection)
     clock.advance(70)
     scheduler.tick()
@@ -157,7 +157,7 @@ def test_a_worker_that_came_although_the_answer_to_its_invoke_was_lost_keeps_its
         assert start(connection, arrived.slot, arrived.token, 310)
         raise InvokeFailed("no answer")
 
-    monkeypatch.setattr(tick, "invoke", deliver_and_time_out)
+    monkeypatch.setattr(wake, "invoke", deliver_and_time_out)
     scheduler.tick()
     occupied = count_slots(connection, scheduler.settings.worker_slots)
     assert (occupied.started, occupied.invited) == (1, 0)
@@ -241,7 +241,7 @@ def test_a_worker_outlives_a_database_that_is_away_and_runs_each_job_once(
 
     waiting = put(connection, type="test.wait", payload="waited")
     with wire("127.0.0.1", entrance.server.port) as cable:
-        event = workshop.invite()
+        event = workshop.reserve()
         workshop.url = workshop.url.replace(f":{entrance.server.port}/", f":{cable.port}/")
         with meanwhile(lambda: workshop.work(event)) as working:
             assert entered.wait(20)

@@ -26,7 +26,7 @@ def test_two_hundred_parents_that_end_in_parallel_release_their_child_once(
     """D1: on eight connections at once, each parent in a transaction of its own."""
     parents = put_many(connection, [{}] * 200)
     child = put(connection, dependency_ids=parents)
-    claimed = claim(connection, most=200, reach=300)
+    claimed = claim(connection, limit=200, reach=300)
     workers = [enter("worker") for _ in range(8)]
 
     def complete_share(place: int) -> int:
@@ -43,7 +43,7 @@ def test_a_child_whose_parents_end_in_one_batch_is_counted_down_by_all_of_them(c
     parents = put_many(connection, [{}] * 3)
     child = put(connection, dependency_ids=[*parents, parents[0]])
     assert row(connection, child)["unmet_dependencies"] == 3
-    assert claim(connection, most=2)[0].id == parents[0]
+    assert claim(connection, limit=2)[0].id == parents[0]
     complete(connection, claim_one(connection))
     assert row(connection, child)["unmet_dependencies"] == 2
 

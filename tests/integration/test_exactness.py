@@ -10,7 +10,7 @@ import pytest
 
 from dilamme.domain.job import Claim, Head
 from dilamme.domain.priority import order_key
-from dilamme.store import dependencies, lanes
+from dilamme.store import lanes, series
 from dilamme.store.connection import Connection
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter
@@ -54,11 +54,11 @@ def test_eight_sessions_share_fifty_jobs_without_a_double(connection: Connection
     sessions = _sessions(enter, plan)
     for _ in range(3):
         posted = put_many(connection, [{}] * 50)
-        claimed = _at_once(sessions, lambda session: claim(session, most=10, reach=100))
+        claimed = _at_once(sessions, lambda session: claim(session, limit=10, reach=100))
         assert max(map(len, claimed)) <= 10
         ids = [one.id for one in chain.from_iterable(claimed)]
         assert len(ids) == len(set(ids))
-        rest = claim(connection, most=50, reach=100)
+        rest = claim(connection, limit=50, reach=100)
         assert sorted([*ids, *(one.id for one in rest)]) == posted
 
 
@@ -78,7 +78,7 @@ def test_what_parallel_claims_took_is_a_prefix_of_the_order(
     place = {job_id: number for number, job_id in enumerate(order)}
 
     def claim_thrice(session: Connection) -> list[Claim]:
-        return [one for _ in range(3) for one in claim(session, most=12, reach=SESSIONS * 36)]
+        return [one for _ in range(3) for one in claim(session, limit=12, reach=SESSIONS * 36)]
 
     claimed = _at_once(_sessions(enter, plan), claim_thrice)
     for by_one in claimed:
@@ -100,9 +100,9 @@ def test_a_claim_whose_snapshot_is_older_than_a_rivals_commit_takes_the_next_one
     """O6 inside one statement: it has read the heads, a rival claims three of them and commits, and only then it locks."""
     ids = put_many(connection, [{}] * 8)
     late, rival = enter("worker"), enter("worker")
-    with pause(connection, late) as resume, meanwhile(lambda: claim(late, most=3, reach=8)) as claiming:
+    with pause(connection, late) as resume, meanwhile(lambda: claim(late, limit=3, reach=8)) as claiming:
         wait_until_blocked(connection, late)
-        assert [one.id for one in claim(rival, most=3)] == ids[:3]
+        assert [one.id for one in claim(rival, limit=3)] == ids[:3]
         resume()
         assert [one.id for one in claiming.result(20)] == ids[3:6]
 
@@ -112,7 +112,7 @@ def test_a_claim_of_handed_ids_refuses_what_a_rival_took_since_its_snapshot(
 ) -> None:
     """O6, for the claim of what the scheduler chose."""
     ids = put_many(connection, [{}] * 6)
-    now = dependencies.clock(connection)
+    now = series.clock(connection)
     late, rival = enter("worker"), enter("worker")
 
     def claim_late() -> list[UUID]:
@@ -120,7 +120,7 @@ def test_a_claim_of_handed_ids_refuses_what_a_rival_took_since_its_snapshot(
 
     with pause(connection, late) as resume, meanwhile(claim_late) as claiming:
         wait_until_blocked(connection, late)
-        claim(rival, most=3)
+        claim(rival, limit=3)
         resume()
         assert claiming.result(20) == ids[3:]
 
@@ -129,8 +129,8 @@ def test_rows_that_rivals_hold_locked_are_passed_over_not_waited_for(connection:
     ids = put_many(connection, [{}] * 6)
     rival, other = enter("worker"), enter("worker")
     with rival.transaction():
-        assert [one.id for one in claim(rival, most=2)] == ids[:2]
-        assert [one.id for one in claim(other, most=2)] == ids[2:4]
+        assert [one.id for one in claim(rival, limit=2)] == ids[:2]
+        assert [one.id for one in claim(other, limit=2)] == ids[2:4]
 
 
 def test_a_claim_meets_no_lock_of_a_foreign_key(connection: Connection, enter: Enter) -> None:

@@ -49,7 +49,7 @@ def test_jobs_of_a_claim_that_nobody_heard_of_are_handed_back_and_run_at_once(
     """They do not wait for the lease, and the lost claim costs no attempt."""
     ids = put_many(connection, [{"payload": number} for number in range(10)])
     workshop.adjust(batch_jobs_max=4)
-    event = workshop.invite()
+    event = workshop.reserve()
     cable.lose_reply(to=claim)
     workshop.work(event)
     assert cable.lost == 1
@@ -62,7 +62,7 @@ def test_a_worker_whose_start_broke_takes_nothing_from_a_twin_of_its_event(
 ) -> None:
     """The twin started under the same token. What this one may put right is known by the fence of its own claim."""
     put_many(connection, [{}] * 3)
-    event = workshop.invite()
+    event = workshop.reserve()
     start_and_claim = lanes.start_and_claim
 
     def broken(on: Connection, terms: lanes.Terms, fence: UUID, slot: int) -> Any:
@@ -85,7 +85,7 @@ def test_a_worker_whose_start_was_refused_asks_no_more(
     def refused(*arguments: object) -> Any:
         raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
 
-    event = workshop.invite()
+    event = workshop.reserve()
     monkeypatch.setattr(lanes, "start_and_claim", refused)
     workshop.before_reconnect = lambda: pytest.fail("no reason to reconnect")
     with pytest.raises(psycopg.errors.LockNotAvailable):
@@ -99,7 +99,7 @@ def test_a_settle_that_nobody_heard_of_is_not_done_twice(
     parent = put(connection, payload="parent")
     child = put(connection, payload="child", dependency_ids=[parent, put(connection, type="test.nobody")])
     recurring = put(connection, payload="recurring", interval_seconds=3600)
-    event = workshop.invite()
+    event = workshop.reserve()
     cable.lose_reply(to=COMMIT)
     workshop.work(event)
     assert cable.lost == 1
@@ -129,7 +129,7 @@ def test_whichever_commits_reply_is_lost_every_job_is_run_and_settled_once(
     for number in range(6):
         put(connection, type="test.once", payload=f"once {number}")
         put(connection, type="test.dies", payload=f"dies {number}")
-    event = workshop.invite()
+    event = workshop.reserve()
     cable.lose_reply(to=COMMIT, after=nth)
     workshop.work(event)
     assert cable.lost == 1
@@ -144,7 +144,7 @@ def test_a_slot_whose_release_nobody_heard_of_is_held_by_nobody(
 ) -> None:
     """The last look of a worker: it let go of its slot, and the answer was lost."""
     put(connection)
-    event = workshop.invite()
+    event = workshop.reserve()
     cable.lose_reply(to=b"SET state = 'free', token = NULL")
     workshop.work(event)
     assert cable.lost == 1
@@ -156,7 +156,7 @@ def test_a_worker_that_lost_its_slot_unheard_claims_nothing_more_and_calls_anoth
     connection: Connection, workshop: Workshop, cable: Wire, invocations: Invocations
 ) -> None:
     """Invariant 10: beside whoever has the slot now, it would be one too many."""
-    event = workshop.invite()
+    event = workshop.reserve()
     cable.lose_reply(to=b"SET state = 'free', token = NULL")
     workshop.before_reconnect = lambda: put(connection)
     workshop.work(event)

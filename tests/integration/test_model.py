@@ -25,7 +25,7 @@ from psycopg.rows import dict_row
 
 from dilamme.domain.errors import Conflict
 from dilamme.domain.job import Claim, Reason
-from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater, after_failure
+from dilamme.domain.outcome import Bury, Complete, Outcome, RetryLater, Return, after_failure
 from dilamme.domain.retry import Backoff
 from dilamme.scheduler.maintenance import prune, sweep
 from dilamme.settings import Settings
@@ -152,17 +152,17 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(some("pending"))
     @rule(
         worker=st.integers(0, WORKERS - 1),
-        most=st.integers(1, 4),
+        limit=st.integers(1, 4),
         idle=st.sampled_from([True, True, False]),
         lease=st.sampled_from([5, 310]),
         later=st.sampled_from([0, 0, 1, 30, 60]),
     )
-    def take(self, worker: int, most: int, idle: bool, lease: int, later: int) -> None:
+    def take(self, worker: int, limit: int, idle: bool, lease: int, later: int) -> None:
         """A claim returns exactly the head of the line, in order."""
         self.wait(later)
-        wanted = self.model.claimable(most, idle)
+        wanted = self.model.claimable(limit, idle)
         token = self.workers[worker]
-        claimed = claim(self.stage.worker, most, reach=1000, idle=idle, lease_seconds=lease, worker=token)
+        claimed = claim(self.stage.worker, limit, reach=1000, idle=idle, lease_seconds=lease, worker=token)
         assert [one.id for one in claimed] == [job.id for job in wanted]
         for one, job in zip(claimed, wanted, strict=True):
             assert (one.attempt, one.max_attempts, one.last_attempt) == (job.attempt + 1, job.most, job.last)
@@ -372,14 +372,14 @@ def _outcome(one: Claim, how: str) -> Outcome:
         case "give_up":
             return Bury(Reason.FAIL, "as asked for")
         case _:
-            return HandBack(5.0 if how == "snooze" else None)
+            return Return(5.0 if how == "snooze" else None)
 
 
 def _kind(outcome: Outcome) -> tuple[str, float | None]:
     match outcome:
         case RetryLater():
             return "retry", outcome.delay_seconds
-        case HandBack():
+        case Return():
             return "hand_back", outcome.delay_seconds
         case _:
             return ("complete" if isinstance(outcome, Complete) else "bury"), None

@@ -105,7 +105,7 @@ def test_a_p1_from_every_path_goes_before_a_p2_that_became_ready_with_it(
     p1 = path(connection, clock)
     clock.set(MOMENT)
     assert row(connection, p1)["ready_at"] == row(connection, p2)["ready_at"] == MOMENT
-    assert [one.id for one in claim(connection, most=1)] == [p1]
+    assert [one.id for one in claim(connection, limit=1)] == [p1]
 
 
 def test_a_retry_keeps_the_creation_time_and_ages_from_its_retry_time(connection: Connection, clock: Clock) -> None:
@@ -147,7 +147,7 @@ def test_rows_that_a_rival_claimed_and_committed_since_they_were_read_are_not_cl
     """O6: the heads are read unlocked, as a tick does; a rival takes the first three; the claim gets the others."""
     ids = put_many(connection, [{}] * 6)
     heads = lanes.lane_heads(connection, 6)
-    rivals = claim(connection, most=3)
+    rivals = claim(connection, limit=3)
     claimed = lanes.claim_handed(connection, terms(6), uuid4(), [head.id for head in heads], clock.now, 1.0)
     assert [one.id for one in rivals] == ids[:3]
     assert [one.id for one in claimed] == ids[3:]
@@ -157,7 +157,7 @@ def test_jobs_of_one_batch_are_claimed_in_the_order_of_the_batch(connection: Con
     """O7: ready and created times are equal, so the ids decide."""
     ids = put_many(connection, [{}] * 50)
     assert ids == sorted(ids)
-    assert [one.id for one in claim(connection, most=50)] == ids
+    assert [one.id for one in claim(connection, limit=50)] == ids
 
 
 def test_jobs_of_one_batch_are_claimed_in_its_order_however_they_were_handed_out(
@@ -175,7 +175,7 @@ def test_jobs_of_one_batch_are_dealt_to_workers_in_its_order(
     """O7, for the tick: dealt like cards to three workers, the first of the batch first."""
     ids = put_many(connection, [{}] * 12)
     three = settings.model_copy(update={"worker_slots": 3, "worker_concurrency": 4})
-    slots.provide(connection, 3)
+    slots.provide_slots(connection, 3)
     owner = uuid4()
     leader = Leader(owner, lease.take_lead(connection, owner, 5))
     with ThreadPoolExecutor(max_workers=3) as executor:
@@ -187,10 +187,10 @@ def test_jobs_of_one_batch_are_dealt_to_workers_in_its_order(
 def test_a_job_that_was_handed_back_keeps_its_place_in_line(connection: Connection, clock: Clock) -> None:
     """O7: a hand-back is as if the claim had never been."""
     ids = put_many(connection, [{}] * 3)
-    hand_back(connection, *claim(connection, most=2))
+    hand_back(connection, *claim(connection, limit=2))
     clock.advance(5)
     put(connection)
-    assert [one.id for one in claim(connection, most=3)] == ids
+    assert [one.id for one in claim(connection, limit=3)] == ids
 
 
 def test_a_choice_that_is_older_than_a_tick_is_not_claimed(connection: Connection, clock: Clock) -> None:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from dilamme.domain.job import Status
-from dilamme.store import dependencies, lanes, slots
+from dilamme.store import lanes, series, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
 from tests.databases import Databases
@@ -115,8 +115,8 @@ def test_a_claim_reads_the_heads_of_the_lanes_and_what_it_locks(crowd: Connectio
     Timed, because the row is: under 20 ms, and five times that where others keep the machine busy.
     """
     with crowd.transaction(force_rollback=True):
-        slots.provide(crowd, 1)
-        (invitation,) = slots.invite(crowd, [uuid4()], 1, 60)
+        slots.provide_slots(crowd, 1)
+        (invitation,) = slots.reserve(crowd, [uuid4()], 1, 60)
         parameters = {**_lanes(worker=invitation.token), "slot": invitation.slot}
         explained = [_explain(crowd, name, parameters) for _ in range(3)]
     read = _rows_read(explained[-1])
@@ -131,7 +131,7 @@ def test_a_claim_reads_the_heads_of_the_lanes_and_what_it_locks(crowd: Connectio
 def test_a_claim_of_handed_ids_reads_those(crowd: Connection) -> None:
     heads = lanes.lane_heads(crowd, 7)
     handed = {"ids": [head.id for head in heads], "fresh": timedelta(seconds=60)}
-    read = _rows_read(_explain(crowd, "claim_handed", {**_lanes(), **handed, "ticked_at": dependencies.clock(crowd)}))
+    read = _rows_read(_explain(crowd, "claim_handed", {**_lanes(), **handed, "ticked_at": series.clock(crowd)}))
     assert read["jobs"] <= 3 * len(heads)
 
 
@@ -139,18 +139,18 @@ FRAMED: dict[str, tuple[dict[str, Any], int]] = {
     "lane_heads": ({"reach": 40}, 3 * 40),
     "work_left": ({"reach": 1}, 1),
     "near_future": (
-        {"since": datetime.now(UTC) + timedelta(minutes=30), "ahead": timedelta(seconds=1), "most": 5000},
+        {"since": datetime.now(UTC) + timedelta(minutes=30), "ahead": timedelta(seconds=1), "limit": 5000},
         0,
     ),
-    "expired": ({"most": 500, "max_attempts": 3, "backoff_base_seconds": 10, "backoff_cap_seconds": 3600}, 0),
-    "carried_by": (
+    "expired": ({"limit": 500, "max_attempts": 3, "backoff_base_seconds": 10, "backoff_cap_seconds": 3600}, 0),
+    "held_by": (
         {"worker": UUID(int=1), "max_attempts": 3, "backoff_base_seconds": 10, "backoff_cap_seconds": 3600},
         RUNNING,
     ),
     "sweep": ({"reach": 100}, 2 * (3 * 100 + 100) + 100),
     "upcoming": ({"ahead": timedelta(seconds=60)}, 1),
-    "lock_prunable": ({"status": Status.COMPLETED, "keep": timedelta(days=1), "most": 500}, 500),
-    "dead_jobs": ({"type": None, "most": 1000}, FINISHED // 50),
+    "lock_prunable": ({"status": Status.COMPLETED, "keep": timedelta(days=1), "limit": 500}, 500),
+    "dead_jobs": ({"type": None, "limit": 1000}, FINISHED // 50),
     "pending_of_series": ({"series_id": UUID(int=1)}, 0),
 }
 

@@ -147,7 +147,7 @@ def test_after_a_claim_that_a_rival_cut_short_it_looks_further_down(
     put_numbered(connection, DEEP)
     rival = enter("worker")
     rival.execute("BEGIN")
-    assert len(claim(rival, most=BATCH)) == BATCH
+    assert len(claim(rival, limit=BATCH)) == BATCH
     seen = _watch_claims(monkeypatch)
     quick.work()
     assert [claimed for _, claimed in seen[:2]] == [REACH_MIN, BATCH]
@@ -174,7 +174,7 @@ def _watch_claims(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     def watched(claim: Callable[..., Any]) -> Callable[..., Any]:
         def watching(on: Connection, terms: lanes.Terms, *more: Any, **named: Any) -> Any:
             claims = claim(on, terms, *more, **named)
-            seen.append((terms.most, len(claims or ())))
+            seen.append((terms.limit, len(claims or ())))
             return claims
 
         return watching

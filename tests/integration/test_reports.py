@@ -12,13 +12,13 @@ import pytest
 
 from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import Complete, RetryLater
+from dilamme.domain.worker_event import WorkerEvent
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
 from dilamme.store.slots import count_slots
 from dilamme.usecases import wake
-from dilamme.usecases.rescue import rescue_worker, withdraw_worker
+from dilamme.usecases.rescue import rescue_worker, take_back_slot
 from dilamme.usecases.settle import Settlement, settle_here
-from dilamme.worker.drain import WorkerEvent
 from tests.integration.entrance import Enter
 from tests.integration.invocations import Invocations
 from tests.integration.jobs import claim_one, complete, put, retry, row
@@ -147,6 +147,7 @@ def test_a_report_of_one_of_two_deliveries_lets_the_result_of_one_run_count(
     Both have the same token, so the job is taken from the one that lives and runs again; whoever ends it first under
     the newer claim ends it, and what the older one brings is dropped.
     """
+    workshop.adjust(worker_concurrency=1)  # with a runner to spare, the first worker could claim the freed job itself
     begun, go_on = threading.Event(), threading.Event()
 
     @workshop.registry.job("test.slow")
@@ -178,7 +179,7 @@ def test_an_event_that_grew_too_old_gives_its_slot_back(
 ) -> None:
     put(connection)
     event = _invite(connection, settings, invocations)
-    withdraw_worker(enter("rescue"), settings, event.token)
+    take_back_slot(enter("rescue"), settings, event.token)
     assert count_slots(connection, settings.worker_slots).invited == 0
     assert len(list(invocations)) == 1, "a scheduler is called, who calls another worker"
 
@@ -188,11 +189,11 @@ def test_an_event_that_was_delivered_twice_and_grew_too_old_once_leaves_the_livi
 ) -> None:
     """Else its job would run a second time beside it."""
     job_id = put(connection, type="test.reported")
-    event = workshop.invite()
+    event = workshop.reserve()
 
     @workshop.registry.job("test.reported")
     def reported(payload: Any, context: Any) -> None:
-        withdraw_worker(enter("rescue"), settings, event.token)
+        take_back_slot(enter("rescue"), settings, event.token)
         assert row(connection, job_id)["status"] == "running"
         assert count_slots(connection, settings.worker_slots).started == 1
 

@@ -87,7 +87,7 @@ def test_a_call_deletes_a_bounded_number(
     """S5, in small: batches until nothing is left."""
     monkeypatch.setattr(maintenance, "PRUNE_JOBS_MAX", 40)
     put_many(connection, [{}] * 100)
-    complete(connection, *claim(connection, most=100, reach=100))
+    complete(connection, *claim(connection, limit=100, reach=100))
     clock.advance(YEAR)
     assert [prune_status(scheduler, Status.COMPLETED, 0) for _ in range(4)] == [40, 40, 20, 0]
 

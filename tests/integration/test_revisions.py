@@ -88,7 +88,7 @@ def test_of_many_replays_at_once_one_revives_the_job(connection: Connection, ent
 
 def test_bulk_replays_at_once_share_the_dead_jobs(connection: Connection, enter: Enter) -> None:
     dead = put_many(connection, [{}] * 100)
-    bury(connection, *claim(connection, most=100, reach=100))
+    bury(connection, *claim(connection, limit=100, reach=100))
     people = [enter("api") for _ in range(4)]
     with ThreadPoolExecutor(max_workers=4) as executor:
         revived = [job_id for ids in executor.map(lambda person: replay_dead(person, None), people) for job_id in ids]

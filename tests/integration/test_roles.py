@@ -12,7 +12,7 @@ import pytest
 import dilamme
 from dilamme import settings as settings_module
 from dilamme.domain.job import Reason
-from dilamme.domain.outcome import Bury, Complete, HandBack, Outcome, RetryLater
+from dilamme.domain.outcome import Bury, Complete, Outcome, RetryLater, Return
 from dilamme.handlers.registry import JobType
 from dilamme.scheduler import maintenance
 from dilamme.settings import Settings
@@ -87,7 +87,7 @@ def test_the_workers_role_suffices_for_every_way_a_claim_can_end(
     ends: list[Outcome] = [
         Complete('"done"'),
         RetryLater(Reason.ERROR, "again", 1),
-        HandBack(1),
+        Return(1),
         Bury(Reason.FAIL, "no"),
     ]
     settled = settle(worker, list(zip(claim(worker), ends, strict=True)))

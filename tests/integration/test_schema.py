@@ -173,15 +173,15 @@ def test_without_the_right_to_create_roles_everything_works_under_the_users_own_
 def test_the_number_of_slots_follows_the_setting(
     connection: Connection, settings: Settings, before: int, after: int
 ) -> None:
-    slots.provide(connection, before)
+    slots.provide_slots(connection, before)
     migrate(connection, settings.model_copy(update={"worker_slots": after}))
     assert connection.execute("SELECT count(*) FROM dilamme.worker_slots").fetchone() == (after,)
 
 
 def test_a_slot_in_use_outlives_a_smaller_setting_until_it_is_free(connection: Connection, workshop: Workshop) -> None:
-    events = [workshop.invite() for _ in range(3)]
-    slots.provide(connection, 1)
+    events = [workshop.reserve() for _ in range(3)]
+    slots.provide_slots(connection, 1)
     assert connection.execute("SELECT count(*) FROM dilamme.worker_slots").fetchone() == (3,)
     slots.free(connection, [event.token for event in events])
-    slots.provide(connection, 1)
+    slots.provide_slots(connection, 1)
     assert connection.execute("SELECT count(*) FROM dilamme.worker_slots").fetchone() == (1,)

@@ -67,7 +67,7 @@ def test_a_job_posted_while_a_worker_leaves_does_not_wait_for_a_tick(
     """
     one_slot = settings.model_copy(update={"worker_slots": 1})
     workshop.settings = one_slot
-    slots.provide(connection, 1)
+    slots.provide_slots(connection, 1)
     poster = enter("api")
     posted: list[bool] = []
 
@@ -77,7 +77,7 @@ def test_a_job_posted_while_a_worker_leaves_does_not_wait_for_a_tick(
             put(poster)
             wake.wake(poster, one_slot, due=True, later=False)
 
-    event = workshop.invite()
+    event = workshop.reserve()
     module, name, placed = MOMENTS[moment]
     monkeypatch.setattr(module, name, placed(getattr(module, name), post))
     workshop.work(event)
@@ -96,7 +96,7 @@ def test_a_worker_that_takes_its_slot_again_keeps_its_token(
             connection.execute("SELECT token FROM dilamme.worker_slots WHERE state = 'started'").fetchall()
         )
     )
-    event = workshop.invite()
+    event = workshop.reserve()
     poster = enter("api")
 
     def post_once() -> None:
@@ -140,7 +140,7 @@ def test_many_who_see_that_nobody_leads_call_one_scheduler(
     assert list(invocations) == []
     put(connection)
     for poster in posters:
-        wake.wake_leader(poster, settings)
+        wake.wake_scheduler(poster, settings)
     assert [function for function, _ in invocations] == ["scheduler"]
 
 
@@ -151,7 +151,7 @@ def test_of_those_who_all_saw_that_nobody_leads_before_one_of_them_called_one_ca
     callers = [enter("api") for _ in range(5)]
     assert all(lease.nobody_leads(caller) for caller in callers)
     with ThreadPoolExecutor(max_workers=5) as executor:
-        told = executor.map(lambda caller: lease.invite_leader(caller, settings.invitation_seconds), callers)
+        told = executor.map(lambda caller: lease.reserve_lead(caller, settings.invitation_seconds), callers)
         assert sorted(told) == [False] * 4 + [True]
 
 
@@ -196,7 +196,7 @@ def test_an_endpoint_that_is_no_url_costs_no_slot(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(invoke_module, "_client", invoke_module._client.__wrapped__)
     monkeypatch.setattr(wake, "invoke", invoke_module.invoke)
-    slots.provide(connection, settings.worker_slots)
+    slots.provide_slots(connection, settings.worker_slots)
     caller = enter("api")
     library.submit(caller, ECHO)
     library.wake(caller)
@@ -212,7 +212,7 @@ def test_a_callers_worker_is_called_when_its_invitation_can_be_seen(
     monkeypatch.setattr(
         wake, "invoke", lambda *_: seen.append(slots.count_slots(connection, settings.worker_slots).invited)
     )
-    slots.provide(connection, settings.worker_slots)
+    slots.provide_slots(connection, settings.worker_slots)
     caller = enter("api")
     caller.autocommit = False
     library.submit(caller, ECHO)
@@ -246,7 +246,7 @@ def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
 def test_an_invitation_does_not_wait_for_the_disk_and_what_comes_after_it_does(connection: Connection) -> None:
     """Nothing of it stays in the session (invariant 12)."""
     with connection.transaction():
-        slots.invite_or_look(connection, uuid4(), slots=1, hold_seconds=60)
+        slots.reserve_or_look(connection, uuid4(), slots=1, hold_seconds=60)
         assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
     assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
 
@@ -255,7 +255,7 @@ def test_a_worker_whose_invitation_was_forgotten_sees_that_somebody_leads(
     connection: Connection, settings: Settings, workshop: Workshop, invocations: Invocations
 ) -> None:
     """As after a crash of the server: the slot is free again, and nobody else knows of the job."""
-    slots.provide(connection, settings.worker_slots)
+    slots.provide_slots(connection, settings.worker_slots)
     put(connection)
     wake.wake(connection, settings, due=True, later=False)
     (event,) = invocations.take_workers()

@@ -8,21 +8,23 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from dilamme.domain.durations import Pace
+from dilamme.domain.durations import Durations
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Outcome
+from dilamme.domain.worker_event import WorkerEvent
 from dilamme.handlers.registry import Registry
 from dilamme.settings import Settings
 from dilamme.store import slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.job_types import upsert_types
-from dilamme.worker.drain import Drained, Worker, WorkerEvent, drain
+from dilamme.worker.drain import Drained, drain
+from dilamme.worker.worker import Worker
 from tests.integration.entrance import Entrance
 from tests.integration.jobs import ECHO
 
 
 class Workshop:
-    """Holds what a worker's process holds. Change ``settings``, ``pace``, ``url`` before work begins.
+    """Holds what a worker's process holds. Change ``settings``, ``durations``, ``url`` before work begins.
 
     A process that a worker would end lives on here, so `ended` is set instead: handlers that hang wait for it.
     """
@@ -30,7 +32,7 @@ class Workshop:
     def __init__(self, entrance: Entrance, settings: Settings) -> None:
         self.settings = settings
         self.registry = Registry()
-        self.pace = Pace()
+        self.durations = Durations()
         self.url = entrance.url("worker")
         self.exit_codes: list[int] = []
         self.ended = threading.Event()
@@ -51,27 +53,27 @@ class Workshop:
 
     def timed(self, type_: str, seconds: float) -> None:
         """As if this worker had run many jobs of a type, each in that time."""
-        self.pace.record([(type_, seconds)] * 128)
+        self.durations.record([(type_, seconds)] * 128)
 
-    def invite(self, ids: Sequence[UUID] = ()) -> WorkerEvent:
+    def reserve(self, ids: Sequence[UUID] = ()) -> WorkerEvent:
         """A slot, taken as the scheduler takes one."""
         with closing(connect(self.url)) as connection:
-            (invitation,) = slots.invite(connection, [uuid4()], self.settings.worker_slots, 70)
-        return WorkerEvent(invitation.slot, invitation.token, list(ids), None)
+            (reserved,) = slots.reserve(connection, [uuid4()], self.settings.worker_slots, 70)
+        return WorkerEvent(reserved.slot, reserved.token, list(ids))
 
     def work(self, event: WorkerEvent | None = None, seconds: float = 300.0) -> Drained:
         """One invocation that has so many seconds until the platform would kill it."""
         with closing(connect(self.url)) as connection:
             self.first_pid = connection.info.backend_pid
             upsert_types(connection, list(self.registry.values()))
-            return drain(connection, self.worker(seconds), event or self.invite())
+            return drain(connection, self.worker(seconds), event or self.reserve())
 
     def worker(self, seconds: float) -> Worker:
         end = time.monotonic() + seconds
         return Worker(
             settings=self.settings,
             registry=self.registry,
-            pace=self.pace,
+            durations=self.durations,
             remaining_seconds=lambda: end - time.monotonic(),
             reconnect=self._reconnect,
             connect=self.connect_once_more,

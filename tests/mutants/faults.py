@@ -7,22 +7,28 @@ do. Each names the files whose tests should fail: behaviour first, so a test tha
 from dataclasses import dataclass
 
 CODE = "shared/dilamme/"
-LANES = CODE + "store/sql/lanes.sql"
-SETTLE = CODE + "store/sql/settle.sql"
-FINISH = CODE + "store/sql/finish.sql"
-SUBMIT = CODE + "store/sql/submit.sql"
-SLOTS = CODE + "store/sql/slots.sql"
-LEASE = CODE + "store/sql/lease.sql"
-REVISE = CODE + "store/sql/revise.sql"
-UPKEEP = CODE + "store/sql/upkeep.sql"
+SQL = CODE + "store/sql/"
+LANES = SQL + "lanes.sql"
+CLAIMS = SQL + "claims.sql"
+DEPENDENCIES = SQL + "dependencies.sql"
+JOBS = SQL + "jobs.sql"
+SERIES = SQL + "series.sql"
+SLOTS = SQL + "slots.sql"
+LEASE = SQL + "lease.sql"
+RETENTION = SQL + "retention.sql"
 SCHEMA = CODE + "store/migrations/0001_initial.sql"
 CONNECTION = CODE + "store/connection.py"
 HEAP = CODE + "domain/min_heap.py"
 WHEEL = CODE + "domain/timing_wheel.py"
-DRAIN = CODE + "worker/drain.py"
-SETTLING = CODE + "usecases/settle.py"
-FINISHING = CODE + "usecases/consequences.py"
+LOOP = CODE + "worker/loop.py"
+CLAIMING = CODE + "worker/claiming.py"
+SETTLING = CODE + "worker/settling.py"
+SETTLE = CODE + "usecases/settle.py"
+CONSEQUENCES = CODE + "usecases/consequences.py"
+NEXT = CODE + "usecases/series.py"
+SUBMIT = CODE + "usecases/submit.py"
 TICK = CODE + "scheduler/tick.py"
+WAKE = CODE + "usecases/wake.py"
 RESCUE = CODE + "usecases/rescue.py"
 
 
@@ -43,40 +49,40 @@ def fault(invariant: int, name: str, file: str, old: str, new: str, *tests: str)
 
 FAULTS = [
     # 1. Nothing is lost.
-    fault(1, "a lease that ran out is never looked for", SETTLE,
+    fault(1, "a lease that ran out is never looked for", CLAIMS,
           "job.lease_expires_at <= dilamme.clock()", "job.lease_expires_at <= '-infinity'", "integration/test_crashes"),
     fault(1, "a scheduler leaves although a lease may run out", LEASE,
           "AND lease_expires_at <= dilamme.clock() + %(ahead)s", "AND lease_expires_at <= timestamptz '-infinity' + %(ahead)s",
           "integration/test_crashes"),
-    fault(1, "what a lost reply left running is not handed back", DRAIN,
-          "if held.id not in known)", "if held.id in ())", "integration/test_lost_replies"),
-    fault(1, "what a lost start left running is not handed back", DRAIN,
-          "            self._hand_back(unheard)\n", "", "integration/test_lost_replies"),
+    fault(1, "what a lost reply left running is not handed back", CLAIMING,
+          "if job.id not in heard_of]", "if job.id in ()]", "integration/test_lost_replies"),
+    fault(1, "what a lost start left running is not handed back", CLAIMING,
+          "            settle(database.connection, unheard)\n", "", "integration/test_lost_replies"),
     fault(1, "a wrong counter is never mended", CODE + "scheduler/maintenance.py",
           "        _mend(connection, wrong)\n", "", "integration/test_dependencies"),
     fault(1, "dead letters that the queue refused are struck off", CODE + "scheduler/outbox.py",
-          "store.sent(connection, ids)", "store.sent(connection, [letter.id for letter in letters])",
+          "outbox.sent(connection, ids)", "outbox.sent(connection, [letter.id for letter in letters])",
           "integration/test_outbox"),
     Fault("retention deletes the parent of a child that waits", 1, (
-        (UPKEEP, "child.status IN ('pending', 'running')\n          ORDER BY", "child.status IN ('none')\n          ORDER BY"),
-        (UPKEEP, "WHERE other.parent_id = edge.parent_id AND child.status IN ('pending', 'running'))",
+        (RETENTION, "child.status IN ('pending', 'running')\n          ORDER BY", "child.status IN ('none')\n          ORDER BY"),
+        (RETENTION, "WHERE other.parent_id = edge.parent_id AND child.status IN ('pending', 'running'))",
          "WHERE other.parent_id = edge.parent_id AND child.status IN ('none'))"),
     ), ("integration/test_retention",)),
-    fault(1, "a stored job does not wait for the disk", SUBMIT, "RETURNING\n-- include: is_free_and_due\n    ,",
+    fault(1, "a stored job does not wait for the disk", JOBS, "RETURNING\n-- include: is_free_and_due\n    ,",
           "RETURNING\n-- include: unflushed\n    ,\n-- include: is_free_and_due\n    ,", "unit/test_durability"),
     # 2. Nothing runs twice at once.
-    fault(2, "the fence does not look at the token", SETTLE, " AND job.token = %(token)s", "",
+    fault(2, "the fence does not look at the token", CLAIMS, " AND job.token = %(token)s", "",
           "integration/test_crashes"),
-    fault(2, "the fence does not look at the attempt", SETTLE, "job.attempt = %(attempt)s AND ", "",
+    fault(2, "the fence does not look at the attempt", CLAIMS, "job.attempt = %(attempt)s AND ", "",
           "integration/test_crashes"),
     fault(2, "a running job can be cancelled", CODE + "usecases/cancel.py",
-          'if job["status"] is not Status.PENDING:', 'if job["status"] is Status.COMPLETED:',
+          "if job.status is not Status.PENDING:", "if job.status is Status.COMPLETED:",
           "integration/test_revisions", "integration/test_series", "functions/test_api_revise"),
     fault(2, "two occurrences of a series may live", SCHEMA, "CREATE UNIQUE INDEX jobs_series_live", "CREATE INDEX jobs_series_live",
           "integration/test_constraints"),
     # 3. Every statement repeats the state it expects.
     fault(3, "the claim's lock does not repeat that the job is pending", LANES,
-          "      AND job.status = 'pending' AND job.unmet_dependencies <= 0", "      AND job.unmet_dependencies <= 0",
+          "job.status = 'pending' AND job.unmet_dependencies <= 0", "job.unmet_dependencies <= 0",
           "integration/test_exactness"),
     fault(3, "the claim waits for rivals' locks", LANES, "FOR NO KEY UPDATE OF job SKIP LOCKED", "FOR NO KEY UPDATE OF job",
           "integration/test_exactness"),
@@ -86,16 +92,16 @@ FAULTS = [
           "%(ticked_at)s::timestamptz >= dilamme.clock() - %(fresh)s::interval",
           "%(ticked_at)s::timestamptz IS NOT NULL AND %(fresh)s::interval IS NOT NULL", "integration/test_order"),
     # 4. The lease outlives the worker's deadline; a handler past its time ends the process.
-    fault(4, "the lease ends before the worker does", DRAIN,
-          "lease_seconds=self._hold_seconds()", "lease_seconds=0.5",
+    fault(4, "the lease ends before the worker does", CLAIMING,
+          "lease_seconds=self._worker.hold_seconds()", "lease_seconds=0.5",
           "integration/test_lease"),
-    fault(4, "a handler past its time does not end its process", DRAIN,
-          "        )\n        self.worker.end_process(1)", "        )",
+    fault(4, "a handler past its time does not end its process", LOOP,
+          "        )\n        self._worker.end_process(1)", "        )",
           "integration/test_timeouts"),
     fault(4, "a timeout that does not fit is let through", CODE + "handlers/registry.py",
           "job_type.timeout_seconds > most_seconds", "job_type.timeout_seconds < 0", "unit/test_registry"),
     # 5. A reported worker's jobs are free at once, and only those.
-    fault(5, "a report frees what other workers hold", SETTLE, "AND job.worker = %(worker)s", "AND %(worker)s::uuid IS NOT NULL",
+    fault(5, "a report frees what other workers hold", CLAIMS, "AND job.worker = %(worker)s", "AND %(worker)s::uuid IS NOT NULL",
           "integration/test_crashes"),
     fault(5, "a report keeps the slot of the lost worker", RESCUE, "    slots.free(connection, [worker])\n", "",
           "integration/test_crashes", "functions/test_rescue_events"),
@@ -104,23 +110,23 @@ FAULTS = [
     # 6. An attempt is a claim that was not handed back.
     fault(6, "one attempt more than the most", CODE + "domain/outcome.py", "job.attempt >= job.max_attempts", "job.attempt > job.max_attempts",
           "unit/test_outcome", "integration/test_retry"),
-    fault(6, "a hand-back costs an attempt", SETTLE, "attempt = job.attempt - 1", "attempt = job.attempt", "integration/test_batches"),
-    fault(6, "a job on its last attempt has company", LANES, "(place = 1 AND %(idle)s)", "%(idle)s IS NOT NULL", "integration/test_crashes"),
+    fault(6, "a return costs an attempt", CLAIMS, "attempt = job.attempt - 1", "attempt = job.attempt", "integration/test_batches"),
+    fault(6, "a job on its last attempt has company", LANES, "(number = 1 AND %(idle)s)", "%(idle)s IS NOT NULL", "integration/test_crashes"),
     fault(6, "a claim does not count", LANES, "attempt = job.attempt + 1, started_at", "attempt = greatest(1, job.attempt), started_at",
           "integration/test_retry", "integration/test_crashes"),
     # 7. No claimed job waits unstarted.
-    fault(7, "what waits too long is not handed back", DRAIN, "now if self.leaving else now - patience", "now if self.leaving else now - 1000",
+    fault(7, "a job that waits too long is not returned", LOOP, "else now - self._settings.batch_wait_seconds)", "else now - 1000)",
           "integration/test_batches"),
-    fault(7, "a job that does not fit is started", DRAIN, "needs > room and", "needs < 0 and", "integration/test_batches"),
-    fault(7, "a worker that leaves calls nobody", DRAIN, "if settlement.due and self.leaving:", "if settlement.due and not self.leaving:",
+    fault(7, "a job that does not fit is started", LOOP, "needs > room and", "needs < 0 and", "integration/test_batches"),
+    fault(7, "a worker that leaves wakes nobody", SETTLING, "if settlement.due and self._state.leaving:", "if settlement.due and not self._state.leaving:",
           "integration/test_batches"),
     fault(7, "a type not yet timed counts as fast", CODE + "domain/durations.py", "UNSEEN_SECONDS = 1.0", "UNSEEN_SECONDS = 0.001",
-          "unit/test_pace", "integration/test_batches"),
+          "unit/test_durations", "integration/test_batches"),
     # 8. One clock.
-    fault(8, "a retry is timed by another clock", SETTLE,
+    fault(8, "a retry is timed by another clock", CLAIMS,
           "    ready_at = dilamme.clock() +", "    ready_at = now() +",
           "integration/test_order", "integration/test_retry"),
-    fault(8, "the grid is asked by the host's clock", FINISHING, "store.clock(connection))", "datetime.now().astimezone())",
+    fault(8, "the grid is asked by the host's clock", NEXT, "now = series.clock(connection)", "now = __import__('datetime').datetime.now().astimezone()",
           "integration/test_series"),
     fault(8, "a choice is stamped when it is sent, not with its tick's now", TICK, "ticked_at=now)", "ticked_at=datetime.now().astimezone())",
           "integration/test_order", "integration/test_delivery"),
@@ -137,7 +143,7 @@ FAULTS = [
           "integration/test_delivery"),
     fault(10, "an event claims without a slot", LANES, "SELECT head.* FROM started CROSS JOIN (",
           "SELECT head.* FROM (VALUES (1)) AS unasked CROSS JOIN (", "integration/test_delivery"),
-    fault(2, "a lost start hands back a twin's jobs", DRAIN, "if held.token == fence]", "if held.token]",
+    fault(2, "a lost start returns a twin's jobs", CLAIMING, "if job.token == fence]", "if job.token]",
           "integration/test_lost_replies"),
     Fault("a slot in use is invited into", 10, (
         (SLOTS, "WHERE state = 'free' AND slot <= %(slots)s\n    ORDER BY slot LIMIT cardinality", "WHERE slot <= %(slots)s\n    ORDER BY slot LIMIT cardinality"),
@@ -147,17 +153,17 @@ FAULTS = [
         (SLOTS, "state = 'free' AND slot = (", "slot = ("),
         (SLOTS, "WHERE state = 'free' AND slot <= %(slots)s\n    ORDER BY slot LIMIT 1", "WHERE slot <= %(slots)s\n    ORDER BY slot LIMIT 1"),
     ), ("integration/test_wake", "integration/test_delivery")),
-    fault(10, "a refused invocation keeps its slot", TICK, "    if refused:\n", "    if not refused:\n",
+    fault(10, "a refused invocation keeps its slot", WAKE, "if not all(taken):", "if all(taken):",
           "integration/test_delivery"),
     fault(10, "a worker that came is taken its slot back", SLOTS, "AND state = 'invited'\nRETURNING slot\n\n-- name: free_overdue",
           "AND state <> 'free'\nRETURNING slot\n\n-- name: free_overdue", "integration/test_delivery"),
     # 11. No lost wake-up.
-    fault(11, "a worker leaves without a second look", DRAIN, "if not lanes.work_left(self.connection):", "if True:", "integration/test_wake"),
+    fault(11, "a worker leaves without a second look", CLAIMING, "if not lanes.work_left(connection):", "if True:", "integration/test_wake"),
     fault(11, "what is posted wakes nobody", "functions/api/handler.py", "    _wake(connection, due=receipt.due, later=receipt.later)\n", "",
           "functions/test_api_submit"),
-    fault(11, "who finds no slot thinks that somebody leads", CODE + "usecases/wake.py",
+    fault(11, "who finds no slot thinks that somebody leads", WAKE,
           "if nobody_leads and (later", "if not nobody_leads and (later", "integration/test_wake"),
-    fault(11, "a job freed by its lease wakes nobody", TICK, "if rescue.expire(connection, settings).due:", "if not rescue.expire(connection, settings):",
+    fault(11, "a job freed by its lease wakes nobody", TICK, "if expire(connection, settings).due:", "if not expire(connection, settings):",
           "integration/test_crashes"),
     fault(11, "a thousand callers call a thousand schedulers", LEASE, "AND invited_until <= dilamme.clock()\nRETURNING", "AND invited_until IS NOT NULL\nRETURNING",
           "integration/test_wake"),
@@ -169,39 +175,39 @@ FAULTS = [
     fault(12, "a transaction is bequeathed to the next invocation", CODE + "session.py", "        connection.rollback()", "        _ = connection",
           "integration/test_connections"),
     # 13. One way to end.
-    fault(13, "a recurring job that dies has no next occurrence", FINISHING,
-          "    extend_series(connection, ended)\n    cancel_dependents", "    cancel_dependents", "integration/test_series"),
+    fault(13, "a recurring job that dies has no next occurrence", CONSEQUENCES,
+          "    extend_series(connection, ended)\n", "", "integration/test_series"),
     fault(13, "the next occurrence is counted from the end of the run", CODE + "domain/recurrence.py",
           "return previous + (behind // interval + 1) * interval", "return max(previous, now) + interval", "unit/test_recurrence", "integration/test_series"),
     fault(13, "what was missed in an outage is run one by one", CODE + "domain/recurrence.py", "(behind // interval + 1)", "1",
           "unit/test_recurrence", "integration/test_series"),
     Fault("a series that has ended goes on", 13, (
-        (FINISHING, " if one.ended_at is None]", "]"),
-        (FINISH, "WHERE series.ended_at IS NULL AND NOT previous.replayed", "WHERE NOT previous.replayed"),
+        (NEXT, " if one.ended_at is None}", "}"),
+        (SERIES, "WHERE series.ended_at IS NULL AND NOT previous.replayed", "WHERE NOT previous.replayed"),
     ), ("integration/test_series",)),
     Fault("a replayed occurrence extends its chain", 13, (
-        (FINISHING, "if job.series_id is not None and not job.replayed}", "if job.series_id is not None}"),
-        (FINISH, "WHERE series.ended_at IS NULL AND NOT previous.replayed", "WHERE series.ended_at IS NULL"),
+        (NEXT, "if job.series_id is not None and not job.replayed}", "if job.series_id is not None}"),
+        (SERIES, "WHERE series.ended_at IS NULL AND NOT previous.replayed", "WHERE series.ended_at IS NULL"),
         # The index alone would hold it: a series that goes on always has a live occurrence.
         (SCHEMA, "CREATE UNIQUE INDEX jobs_series_live", "CREATE INDEX jobs_series_live"),
     ), ("integration/test_series",)),
-    fault(13, "a death is not announced", SETTLING, "        if ended:\n", "        if not ended:\n", "integration/test_crashes"),
+    fault(13, "a death is not announced", CONSEQUENCES, "    if ended:\n", "    if not ended:\n", "integration/test_crashes"),
     fault(13, "the gate is the counter alone", LANES, "AND parent.status <> 'completed')\n    ORDER BY effective",
           "AND parent.status = 'none')\n    ORDER BY effective", "integration/test_dependencies"),
-    fault(13, "a child is counted down by one, however many parents ended", FINISH, "job.unmet_dependencies - freed.parents", "job.unmet_dependencies - 1",
+    fault(13, "a child is counted down by one, however many parents ended", DEPENDENCIES, "job.unmet_dependencies - freed.parents", "job.unmet_dependencies - 1",
           "integration/test_dependencies"),
-    fault(13, "a released child keeps the ready time it was born with", FINISH, "ready_at = greatest(job.ready_at, dilamme.clock())\nFROM freed",
+    fault(13, "a released child keeps the ready time it was born with", DEPENDENCIES, "ready_at = greatest(job.ready_at, dilamme.clock())\nFROM freed",
           "ready_at = job.ready_at\nFROM freed", "integration/test_order"),
-    fault(13, "only the first generation is cancelled with its parent", FINISHING, "ids = [job_id for job_id, _ in cancelled]", "ids = []",
+    fault(13, "only the first generation is cancelled with its parent", CONSEQUENCES, "        ids = [job.id for job in cancelled]", "        ids = []",
           "integration/test_dependencies"),
     # 14. One lock order, and a use case repeated when two met all the same.
     fault(14, "a deadlock reaches the caller", CONNECTION, "except _CONFLICTS:", "except ZeroDivisionError:",
           "integration/test_conflicts"),
-    fault(14, "parents are locked in another order", SUBMIT, "ORDER BY id FOR SHARE", "ORDER BY id DESC FOR SHARE",
+    fault(14, "parents are locked in another order", DEPENDENCIES, "ORDER BY id FOR SHARE", "ORDER BY id DESC FOR SHARE",
           "integration/test_dag_races", "unit/test_locks"),
-    fault(14, "a new child does not hold off its parent's end", SUBMIT, "ORDER BY id FOR SHARE", "ORDER BY id FOR KEY SHARE",
+    fault(14, "a new child does not hold off its parent's end", DEPENDENCIES, "ORDER BY id FOR SHARE", "ORDER BY id FOR KEY SHARE",
           "integration/test_dag_races"),
-    fault(14, "a batch's settle waits for a caller's transaction", SETTLING, "except psycopg.errors.LockNotAvailable:", "except ZeroDivisionError:",
+    fault(14, "a batch's settle waits for a caller's transaction", SETTLE, "except psycopg.errors.LockNotAvailable:", "except ZeroDivisionError:",
           "integration/test_dag_races"),
     # 15. What PostgreSQL can hold, it holds.
     fault(15, "a job may depend on itself", SCHEMA, "    CHECK (child_id <> parent_id)", "    CHECK (child_id IS NOT NULL)", "integration/test_constraints"),
@@ -222,14 +228,14 @@ FAULTS = [
           "unit/test_priority"),
     fault(0, "times keep the server's zone", CONNECTION, "in _UTC_NAMES else _ADAPTERS_TO_UTC",
           "in _UTC_NAMES else _ADAPTERS", "integration/test_series", "integration/test_connections"),
-    fault(0, "a batch's own dependencies are not counted", CODE + "usecases/submit.py", " + len(parents))", ")",
+    fault(0, "a batch's own dependencies are not counted", SUBMIT, " + len(parents))", ")",
           "integration/test_library", "integration/test_batches"),
-    fault(0, "a time in the past buys age", SUBMIT, "greatest(s.scheduled_at, dilamme.clock()),", "coalesce(s.scheduled_at, dilamme.clock()),",
+    fault(0, "a time in the past buys age", JOBS, "greatest(s.scheduled_at, dilamme.clock()),", "coalesce(s.scheduled_at, dilamme.clock()),",
           "integration/test_order"),
     fault(0, "the jitter is gone", CODE + "domain/retry.py", "whole / 2 + whole / 2 * rand", "whole", "unit/test_retry"),
-    fault(0, "a key stands for any body", CODE + "usecases/submit.py", "kept.request_hash != asked", "kept.request_hash is None",
+    fault(0, "a key stands for any body", SUBMIT, "kept.request_hash != asked", "kept.request_hash is None",
           "integration/test_idempotency"),
-    fault(0, "a replay of what lives revives it again", REVISE,
+    fault(0, "a replay of what lives revives it again", JOBS,
           "    SELECT id FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) AND status = 'dead' ORDER BY id FOR NO KEY UPDATE))",
           "    SELECT id FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR NO KEY UPDATE))", "unit/test_transitions"),
 ]  # fmt: skip

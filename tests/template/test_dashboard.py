@@ -20,7 +20,7 @@ from dilamme import session
 from dilamme.aws import telemetry
 from dilamme.aws.telemetry import METRICS, NAMESPACE
 from dilamme.domain.job import Claim
-from dilamme.domain.outcome import Bury, Complete, HandBack, RetryLater
+from dilamme.domain.outcome import Bury, Complete, RetryLater, Return
 from tests.template.cloudformation import CHECKOUT, Tree, deployed, of_type, translated
 
 STACK = "some-stack"
@@ -280,7 +280,7 @@ def _lead(scheduler: ModuleType) -> None:
 
 def _settle(worker: ModuleType) -> None:
     ready = datetime(2026, 1, 1, tzinfo=UTC)
-    outcomes = [Complete(None), RetryLater("error", "", 1.0), Bury("error", ""), HandBack(30, unknown=True)]  # type: ignore[arg-type]
+    outcomes = [Complete(None), RetryLater("error", "", 1.0), Bury("error", ""), Return(30, unknown=True)]  # type: ignore[arg-type]
     for priority, outcome in zip((1, 2, 3, 3), outcomes, strict=True):
         claim = SimpleNamespace(priority=priority, ready_at=ready, started_at=ready + timedelta(seconds=2))
         settled: list[tuple[Claim, Any]] = [(claim, outcome)]  # type: ignore[list-item]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from graphlib import CycleError
 from itertools import pairwise
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -11,24 +10,24 @@ from hypothesis import strategies as st
 
 from dilamme.domain.dag import cancelled_from_the_start, order, resolve_refs
 from dilamme.domain.errors import Fault, InvalidInput
-from dilamme.domain.job import OnDependencyFailure
-from dilamme.wire.requests import BatchSubmission, Submission, parse
 
-DEAD, ALIVE = UUID(int=1), UUID(int=2)
+Job = tuple[str | None, tuple[str, ...]]
 
 
-def job(
-    ref: str | None = None, *refs: str, ids: Sequence[UUID] = (), policy: OnDependencyFailure = OnDependencyFailure.WAIT
-) -> BatchSubmission:
-    """A job of a batch, with its own name and those it waits for."""
-    fields = {"ref": ref, "dependency_refs": list(refs), "dependency_ids": list(ids), "on_dependency_failure": policy}
-    return parse(BatchSubmission, {"type": "a", **fields})
+def job(ref: str | None = None, *refs: str) -> Job:
+    """A job of a batch: its own name and those it waits for."""
+    return ref, refs
 
 
-def faults(batch: Sequence[Submission]) -> tuple[Fault, ...]:
+def resolved(batch: Sequence[Job]) -> list[list[int]]:
+    """The edges of the batch."""
+    return resolve_refs([ref for ref, _ in batch], [refs for _, refs in batch])
+
+
+def faults(batch: Sequence[Job]) -> tuple[Fault, ...]:
     """What is wrong with the batch."""
     with pytest.raises(InvalidInput) as refused:
-        resolve_refs(batch)
+        resolved(batch)
     return refused.value.faults
 
 
@@ -42,14 +41,14 @@ def graphs(draw: st.DrawFn) -> list[list[int]]:
     return edges
 
 
-def batch_of(edges: Sequence[Sequence[int]]) -> list[BatchSubmission]:
+def batch_of(edges: Sequence[Sequence[int]]) -> list[Job]:
     """A batch with these edges."""
     return [job(f"r{place}", *(f"r{parent}" for parent in parents)) for place, parents in enumerate(edges)]
 
 
 @given(graphs())
 def test_names_become_the_places_of_the_jobs_they_stand_for(edges: list[list[int]]) -> None:
-    assert resolve_refs(batch_of(edges)) == edges
+    assert resolved(batch_of(edges)) == edges
 
 
 @given(graphs())
@@ -111,49 +110,38 @@ def test_every_wrong_name_is_told_at_once() -> None:
 
 
 def test_a_name_given_twice_as_a_dependency_is_one_dependency() -> None:
-    assert resolve_refs([job("a"), job(None, "a", "a")]) == [[], [0]]
+    assert resolved([job("a"), job(None, "a", "a")]) == [[], [0]]
 
 
 def test_a_job_may_wait_for_one_that_comes_later_in_the_batch() -> None:
-    assert resolve_refs([job(None, "later"), job("later")]) == [[1], []]
+    assert resolved([job(None, "later"), job("later")]) == [[1], []]
 
 
 def test_jobs_without_names_wait_for_nobody() -> None:
-    assert resolve_refs([parse(Submission, {"type": "a"}), job(), job()]) == [[], [], []]
+    assert resolved([job(), job(), job()]) == [[], [], []]
 
 
 def test_a_chain_of_a_thousand_is_in_order() -> None:
     edges = [[place + 1] for place in range(999)] + [[]]
-    assert order(resolve_refs(batch_of(edges))) == list(reversed(range(1000)))
-
-
-CANCEL, WAIT = OnDependencyFailure.CANCEL, OnDependencyFailure.WAIT
+    assert order(resolved(batch_of(edges))) == list(reversed(range(1000)))
 
 
 def test_a_job_on_a_dead_one_is_cancelled_only_if_it_asks_for_it() -> None:
-    batch = [job(ids=[DEAD], policy=CANCEL), job(ids=[DEAD], policy=WAIT), job(ids=[ALIVE], policy=CANCEL)]
-    assert cancelled_from_the_start(batch, [[], [], []], {DEAD}) == {0}
+    assert cancelled_from_the_start([[], [], []], failed={0, 1}, cancelling={0, 2}) == {0}
 
 
 def test_a_job_that_waits_visibly_stops_the_cancellation_of_those_behind_it() -> None:
-    batch = [job("a", ids=[DEAD], policy=WAIT), job("b", "a", policy=CANCEL)]
-    assert cancelled_from_the_start(batch, resolve_refs(batch), {DEAD}) == set()
+    edges = resolved([job("a"), job("b", "a")])
+    assert cancelled_from_the_start(edges, failed={0}, cancelling={1}) == set()
 
 
 @given(graphs(), st.data())
 def test_cancellation_spreads_to_all_that_ask_for_it_and_to_nobody_else(
     edges: list[list[int]], data: st.DataObject
 ) -> None:
-    policies = data.draw(st.lists(st.sampled_from(OnDependencyFailure), min_size=len(edges), max_size=len(edges)))
-    on_dead = data.draw(st.lists(st.booleans(), min_size=len(edges), max_size=len(edges)))
-    batch = [
-        job(ids=[DEAD] if dead else [ALIVE], policy=policy) for dead, policy in zip(on_dead, policies, strict=True)
-    ]
+    indices = st.sets(st.integers(0, len(edges) - 1))
+    failed, cancelling = data.draw(indices), data.draw(indices)
     cancelled: set[int] = set()
     for _ in edges:  # as many rounds as the longest path could need
-        cancelled |= {
-            place
-            for place, policy in enumerate(policies)
-            if policy is CANCEL and (on_dead[place] or cancelled.intersection(edges[place]))
-        }
-    assert cancelled_from_the_start(batch, edges, {DEAD}) == cancelled
+        cancelled |= {index for index in cancelling if index in failed or cancelled.intersection(edges[index])}
+    assert cancelled_from_the_start(edges, failed, cancelling) == cancelled

@@ -6,7 +6,7 @@ UNFLUSHED = "set_config('synchronous_commit', 'off', true)"
 
 
 def test_what_may_be_forgotten_are_invitations_a_renewed_lease_and_the_sweeps_cursor() -> None:
-    assert {name for name, text in blocks().items() if UNFLUSHED in text} == {"invite_or_look", "renew", "move_sweep"}
+    assert {name for name, text in blocks().items() if UNFLUSHED in text} == {"reserve_or_look", "renew", "move_sweep"}
 
 
 def test_nothing_else_says_how_long_a_commit_waits() -> None:

@@ -13,19 +13,13 @@ import pytest
 from hypothesis import given
 
 from dilamme.domain.job import Claim, Reason
-from dilamme.domain.outcome import MESSAGE_CHARACTERS_MAX, Bury, Complete, HandBack, Outcome, RetryLater
+from dilamme.domain.outcome import MESSAGE_CHARACTERS_MAX, Bury, Complete, Outcome, RetryLater, Return
 from dilamme.domain.retry import Backoff
-from dilamme.handlers.registry import Fail, JobType, Retry, Snooze
+from dilamme.handlers.context import Context
+from dilamme.handlers.registry import JobType
+from dilamme.handlers.signals import Fail, Retry, Snooze
 from dilamme.settings import Settings
-from dilamme.worker.execute import (
-    RESULT_BYTES_MAX,
-    SNOOZE_SECONDS_MAX,
-    JobContext,
-    backoff,
-    execute,
-    timeout_seconds,
-    unknown_type,
-)
+from dilamme.worker.execute import RESULT_BYTES_MAX, SNOOZE_SECONDS_MAX, execute, unknown_type
 from tests.unit.strategies import NOW, json_values
 
 SETTINGS = Settings()
@@ -53,9 +47,9 @@ def claim(**fields: Any) -> Claim:
     return Claim(**values)
 
 
-def a_context(job: Claim, ask: Callable[[UUID], dict[UUID, Any]] = lambda job_id: {}) -> JobContext:
+def a_context(job: Claim, ask: Callable[[UUID], dict[UUID, Any]] = lambda job_id: {}) -> Context:
     """A context with a minute left."""
-    return JobContext(job, time.monotonic() + 60.0, ask)
+    return Context(job, time.monotonic() + 60.0, ask)
 
 
 def run(
@@ -63,7 +57,7 @@ def run(
 ) -> Outcome:
     """How an attempt of the handler ends, for a chance of one half."""
     job = job or claim()
-    return execute(job, JobType(job.type, handler), a_context(job), resolve, SETTINGS, rand=lambda: 0.5)
+    return execute(job, JobType(job.type, handler), a_context(job), resolve, SETTINGS.policy, rand=lambda: 0.5)
 
 
 def raising(error: BaseException) -> Callable[[Any, Any], Any]:
@@ -205,11 +199,11 @@ def test_retry_on_the_last_attempt_is_the_end() -> None:
 )
 def test_a_time_that_a_handler_names_is_held_between_now_and_a_year(asked: float, given: float) -> None:
     assert run(raising(Retry("later", after=asked))) == RetryLater(Reason.RETRY, "later", given)
-    assert run(raising(Snooze(asked))) == HandBack(given)
+    assert run(raising(Snooze(asked))) == Return(given)
 
 
 def test_snooze_costs_no_attempt_even_on_the_last_one() -> None:
-    assert run(raising(Snooze(60)), claim(attempt=3)) == HandBack(60, unknown=False)
+    assert run(raising(Snooze(60)), claim(attempt=3)) == Return(60, unknown=False)
 
 
 def test_fail_buries_at_once_with_attempts_left() -> None:
@@ -270,7 +264,7 @@ def test_a_snooze_that_never_said_its_time_is_an_error_that_says_so() -> None:
 @pytest.mark.parametrize(
     ("word", "outcome"),
     [
-        (Snooze(60), HandBack(60)),
+        (Snooze(60), Return(60)),
         (Retry("later", after=60), RetryLater(Reason.RETRY, "later", 60)),
         (Fail("no such customer"), Bury(Reason.FAIL, "no such customer")),
     ],
@@ -307,15 +301,16 @@ def test_a_group_that_says_more_than_one_thing_is_an_error(errors: list[Exceptio
 
 def test_a_types_own_timeout_and_backoff_beat_the_settings() -> None:
     own = JobType("a", print, timeout_seconds=5, backoff_base_seconds=1, backoff_cap_seconds=2)
-    assert (timeout_seconds(own, SETTINGS), backoff(own, SETTINGS)) == (5, Backoff(1, 2))
+    policy = SETTINGS.policy
+    assert (policy.timeout(own), policy.backoff(own)) == (5, Backoff(1, 2))
     plain = JobType("a", print)
-    assert (timeout_seconds(plain, SETTINGS), backoff(plain, SETTINGS)) == (60, Backoff(10, 3600))
+    assert (policy.timeout(plain), policy.backoff(plain)) == (60, Backoff(10, 3600))
 
 
 def test_a_failure_waits_for_the_backoff_of_its_type() -> None:
     job = claim()
     hasty = JobType(job.type, raising(ValueError()), backoff_base_seconds=1)
-    outcome = execute(job, hasty, a_context(job), lambda value: value, SETTINGS, rand=lambda: 0.0)
+    outcome = execute(job, hasty, a_context(job), lambda value: value, SETTINGS.policy, rand=lambda: 0.0)
     assert outcome == RetryLater(Reason.ERROR, "ValueError: ", 0.5)
 
 
@@ -324,7 +319,7 @@ def test_a_failure_waits_for_the_backoff_of_its_type() -> None:
 
 def test_the_deadline_is_in_utc_and_as_far_away_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    job_context = JobContext(claim(), 1060.0, lambda job_id: {})
+    job_context = Context(claim(), 1060.0, lambda job_id: {})
     before = datetime.now(UTC)
     assert before + timedelta(seconds=60) <= job_context.deadline <= datetime.now(UTC) + timedelta(seconds=60)
     monkeypatch.setattr(time, "monotonic", lambda: 1047.5)
@@ -362,8 +357,8 @@ def test_the_handlers_logger_carries_the_job_beside_what_the_handler_adds(caplog
 
 
 def test_a_job_of_a_type_that_the_worker_does_not_know_is_handed_back_for_later() -> None:
-    assert unknown_type(claim(), SETTINGS, NOW) == HandBack(30, unknown=True)
-    assert unknown_type(claim(unknown_since=NOW - timedelta(seconds=3599)), SETTINGS, NOW) == HandBack(30, unknown=True)
+    assert unknown_type(claim(), SETTINGS, NOW) == Return(30, unknown=True)
+    assert unknown_type(claim(unknown_since=NOW - timedelta(seconds=3599)), SETTINGS, NOW) == Return(30, unknown=True)
 
 
 def test_after_the_grace_a_job_of_an_unknown_type_is_dead_with_attempts_left() -> None:

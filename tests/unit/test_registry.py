@@ -13,7 +13,8 @@ import pytest
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.domain.retry import SECONDS_MAX
-from dilamme.handlers.registry import Fail, JobType, Registry, Retry, Snooze
+from dilamme.handlers.registry import JobType, Registry
+from dilamme.handlers.signals import Fail, Retry, Snooze
 
 
 def handler(payload: Any, context: Any) -> Any:

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from dilamme.domain.errors import Fault, InvalidInput, TooLarge
 from dilamme.domain.job import OnDependencyFailure
+from dilamme.wire.canonical_json import JSON_DEPTH_MAX, json_text
 from dilamme.wire.requests import (
     DEPENDENCIES_MAX,
     INTERVAL_SECONDS_MAX,
-    JSON_DEPTH_MAX,
     PAYLOAD_BYTES_MAX,
     BatchSubmission,
     Submission,
-    json_text,
     parse,
     pointer,
     request_hash,

@@ -3,8 +3,9 @@
 import re
 
 from dilamme.domain.job import TERMINAL, OnDependencyFailure, Status
+from dilamme.domain.patterns import TYPE_PATTERN
 from dilamme.store.schema import known_version, steps
-from dilamme.wire.requests import TYPE_PATTERN, Submission
+from dilamme.wire.requests import Submission
 
 
 def check(condition: str) -> str:

@@ -1,4 +1,4 @@
-"""The crew: handlers in threads, tickets in order, and what the controller can learn and take back."""
+"""The thread pool: jobs run in order, and the loop can count them and take them back."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ import pytest
 
 from dilamme.domain.outcome import Complete, Outcome
 from dilamme.handlers.registry import JobType
-from dilamme.worker.thread_pool import Crew, Done, Execute, Ticket
+from dilamme.worker.thread_pool import Done, Execute, RunningJob, ThreadPool
 from tests.local.bench import wait_until
 from tests.unit.test_execute import claim
 
@@ -24,17 +24,17 @@ PATIENCE_SECONDS = 30.0  # of a test for what must happen; nothing waits this lo
 ECHO = JobType("echo", lambda payload, context: payload)
 
 
-def ticket(number: int, claimed_at: float = 0.0) -> Ticket:
-    """A ticket for the job of this number."""
-    return Ticket(claim(id=UUID(int=number)), ECHO, claimed_at)
+def job(number: int, claimed_at: float = 0.0) -> RunningJob:
+    """A job for the job of this number."""
+    return RunningJob(claim(id=UUID(int=number)), ECHO, claimed_at)
 
 
-def number_of(one: Ticket) -> int:
+def number_of(one: RunningJob) -> int:
     """The job's number."""
     return one.claim.id.int
 
 
-def echo(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+def echo(one: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
     """Ends with the job's number as its result."""
     return Complete(str(number_of(one)))
 
@@ -46,7 +46,7 @@ class Gate:
         self.started: SimpleQueue[int] = SimpleQueue()
         self._leaves: dict[int, threading.Event] = {}
 
-    def __call__(self, one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+    def __call__(self, one: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
         leave = self._leaves.setdefault(number_of(one), threading.Event())
         self.started.put(number_of(one))
         assert leave.wait(PATIENCE_SECONDS)
@@ -63,214 +63,214 @@ class Gate:
 
 
 @contextmanager
-def working(execute: Execute, concurrency: int = 2) -> Iterator[Crew]:
-    """A crew at work, whose runners have gone home in the end."""
-    crew = Crew(concurrency, execute)
-    inline = [threading.Thread(target=crew.work, daemon=True)] if concurrency == 1 else []
+def working(execute: Execute, concurrency: int = 2) -> Iterator[ThreadPool]:
+    """A pool at work, whose runners have gone home in the end."""
+    pool = ThreadPool(concurrency, execute)
+    inline = [threading.Thread(target=pool.run, daemon=True)] if concurrency == 1 else []
     for thread in inline:
         thread.start()
-    yield crew
-    crew.close()
-    for thread in (*inline, *crew.runners):
+    yield pool
+    pool.close()
+    for thread in (*inline, *pool.runners):
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
 
 
-def collect(crew: Crew, count: int) -> list[Done]:
+def collect(pool: ThreadPool, count: int) -> list[Done]:
     """What has been done, once it is as much as this."""
     done: list[Done] = []
     while len(done) < count:
-        fresh = crew.collect(PATIENCE_SECONDS)
+        fresh = pool.collect(PATIENCE_SECONDS)
         assert fresh, "nothing happened"
         done += fresh
     return done
 
 
-def test_every_ticket_is_executed_once_and_collected_once() -> None:
-    with working(echo, concurrency=4) as crew:
-        crew.add([ticket(number) for number in range(100)])
-        done = collect(crew, 100)
+def test_every_job_is_executed_once_and_collected_once() -> None:
+    with working(echo, concurrency=4) as pool:
+        pool.add([job(number) for number in range(100)])
+        done = collect(pool, 100)
         assert sorted((number_of(one), outcome) for one, outcome in done) == [
             (number, Complete(str(number))) for number in range(100)
         ]
-        assert crew.collect(0) == []
-        assert crew.tickets() == []
+        assert pool.collect(0) == []
+        assert pool.jobs() == []
 
 
-def test_a_runner_takes_tickets_in_the_order_of_the_line() -> None:
-    with working(echo, concurrency=1) as crew:
-        crew.add([ticket(3), ticket(1)])
-        crew.add([ticket(2)])
-        assert [number_of(one) for one, _ in collect(crew, 3)] == [3, 1, 2]
+def test_a_runner_takes_jobs_in_the_order_of_the_line() -> None:
+    with working(echo, concurrency=1) as pool:
+        pool.add([job(3), job(1)])
+        pool.add([job(2)])
+        assert [number_of(one) for one, _ in collect(pool, 3)] == [3, 1, 2]
 
 
 def test_as_many_jobs_run_at_once_as_there_are_runners_and_no_more() -> None:
     gate = Gate()
-    with working(gate, concurrency=2) as crew:
-        crew.add([ticket(number) for number in (1, 2, 3)])
+    with working(gate, concurrency=2) as pool:
+        pool.add([job(number) for number in (1, 2, 3)])
         assert {gate.start(), gate.start()} == {1, 2}
-        assert (crew.waiting, crew.in_hand) == (1, 3)
+        assert (pool.waiting, pool.in_hand) == (1, 3)
         gate.let_go(1)
         assert gate.start() == 3
         gate.let_go(2, 3)
-        collect(crew, 3)
-        assert (crew.waiting, crew.in_hand) == (0, 0)
+        collect(pool, 3)
+        assert (pool.waiting, pool.in_hand) == (0, 0)
 
 
-def test_a_runner_comes_for_a_ticket_that_none_waits_for_and_no_other() -> None:
+def test_a_runner_comes_for_a_job_that_none_waits_for_and_no_other() -> None:
     gate = Gate()
-    with working(gate, concurrency=3) as crew:
-        assert crew.runners == []
+    with working(gate, concurrency=3) as pool:
+        assert pool.runners == []
         for number in (1, 2):
-            crew.add([ticket(number)])
+            pool.add([job(number)])
             gate.let_go(number)
             assert gate.start() == number
-            collect(crew, 1)
-            wait_until(lambda: crew._runners_waiting)
-        assert len(crew.runners) == 1
-        crew.add([ticket(number) for number in (3, 4, 5, 6)])
+            collect(pool, 1)
+            wait_until(lambda: pool._runners_waiting)
+        assert len(pool.runners) == 1
+        pool.add([job(number) for number in (3, 4, 5, 6)])
         assert {gate.start() for _ in range(3)} == {3, 4, 5}
-        assert len(crew.runners) == 3
+        assert len(pool.runners) == 3
         gate.let_go(3, 4, 5, 6)
 
 
 def test_what_is_done_is_in_hand_until_it_is_collected() -> None:
     gate = Gate()
-    with working(gate, concurrency=1) as crew:
-        crew.add([ticket(1), ticket(2)])
+    with working(gate, concurrency=1) as pool:
+        pool.add([job(1), job(2)])
         gate.let_go(1)
         assert [gate.start(), gate.start()] == [1, 2]
-        assert crew.in_hand == 2
-        assert {number_of(one) for one in crew.tickets()} == {1, 2}
-        assert [number_of(one) for one, _ in crew.collect(PATIENCE_SECONDS)] == [1]
-        assert crew.in_hand == 1
+        assert pool.in_hand == 2
+        assert {number_of(one) for one in pool.jobs()} == {1, 2}
+        assert [number_of(one) for one, _ in pool.collect(PATIENCE_SECONDS)] == [1]
+        assert pool.in_hand == 1
         gate.let_go(2)
 
 
 def test_collecting_does_not_wait_where_nothing_happens_in_no_time() -> None:
-    assert Crew(1, echo).collect(0.0) == []
+    assert ThreadPool(1, echo).collect(0.0) == []
 
 
-def test_a_ticket_that_has_waited_too_long_is_taken_out_of_the_line_and_never_starts() -> None:
+def test_a_job_that_has_waited_too_long_is_taken_out_of_the_line_and_never_starts() -> None:
     gate = Gate()
-    with working(gate, concurrency=1) as crew:
-        crew.add([ticket(1, claimed_at=10.0)])
+    with working(gate, concurrency=1) as pool:
+        pool.add([job(1, claimed_at=10.0)])
         assert gate.start() == 1
-        crew.add([ticket(2, claimed_at=20.0), ticket(3, claimed_at=30.0), ticket(4, claimed_at=20.0)])
-        assert [number_of(one) for one in crew.withdraw(claimed_before=30.0)] == [2, 4]
-        assert crew.withdraw(claimed_before=30.0) == []
-        assert crew.oldest_claimed_at() == 30.0
+        pool.add([job(2, claimed_at=20.0), job(3, claimed_at=30.0), job(4, claimed_at=20.0)])
+        assert [number_of(one) for one in pool.take_stale(claimed_before=30.0)] == [2, 4]
+        assert pool.take_stale(claimed_before=30.0) == []
+        assert pool.oldest_claimed_at() == 30.0
         gate.let_go(1, 3)
-        assert [number_of(one) for one, _ in collect(crew, 2)] == [1, 3]
+        assert [number_of(one) for one, _ in collect(pool, 2)] == [1, 3]
 
 
-class Line(deque[Ticket]):
-    """A line to which something happens before tickets are put back into it."""
+class Line(deque[RunningJob]):
+    """A line to which something happens before jobs are put back into it."""
 
     meanwhile: Callable[[], None]
 
-    def extend(self, tickets: Iterable[Ticket]) -> None:
-        kept = list(tickets)
+    def extend(self, jobs: Iterable[RunningJob]) -> None:
+        kept = list(jobs)
         self.meanwhile()
         super().extend(kept)
 
 
-def test_a_runner_that_looked_while_tickets_were_sorted_out_hears_of_those_that_stay() -> None:
+def test_a_runner_that_looked_while_jobs_were_sorted_out_hears_of_those_that_stay() -> None:
     gate = Gate()
-    with working(gate, concurrency=1) as crew:
-        crew.add([ticket(1, claimed_at=10.0)])
+    with working(gate, concurrency=1) as pool:
+        pool.add([job(1, claimed_at=10.0)])
         assert gate.start() == 1
-        crew.add([ticket(2, claimed_at=10.0), ticket(3, claimed_at=30.0)])
-        crew._todo = Line(crew._todo)
+        pool.add([job(2, claimed_at=10.0), job(3, claimed_at=30.0)])
+        pool._queue = Line(pool._queue)
 
         def let_the_runner_find_nothing() -> None:
             gate.let_go(1, 3)
-            wait_until(lambda: crew._runners_waiting)
+            wait_until(lambda: pool._runners_waiting)
 
-        crew._todo.meanwhile = let_the_runner_find_nothing
-        assert [number_of(one) for one in crew.withdraw(claimed_before=20.0)] == [2]
-        assert [number_of(one) for one, _ in collect(crew, 2)] == [1, 3]
+        pool._queue.meanwhile = let_the_runner_find_nothing
+        assert [number_of(one) for one in pool.take_stale(claimed_before=20.0)] == [2]
+        assert [number_of(one) for one, _ in collect(pool, 2)] == [1, 3]
 
 
 def test_the_first_in_line_was_claimed_longest_ago_and_an_empty_line_has_none() -> None:
-    crew = Crew(1, echo)
-    assert crew.oldest_claimed_at() == float("inf")
-    crew.add([ticket(1, claimed_at=10.0), ticket(2, claimed_at=20.0)])
-    assert crew.oldest_claimed_at() == 10.0
+    pool = ThreadPool(1, echo)
+    assert pool.oldest_claimed_at() == float("inf")
+    pool.add([job(1, claimed_at=10.0), job(2, claimed_at=20.0)])
+    assert pool.oldest_claimed_at() == 10.0
 
 
 def test_a_handler_past_its_time_is_given_up_and_what_it_returns_is_ignored() -> None:
     gate = Gate()
-    with working(gate, concurrency=1) as crew:
-        late, fine = ticket(1), ticket(2)
+    with working(gate, concurrency=1) as pool:
+        late, fine = job(1), job(2)
         late.ends_by = 100.0
-        crew.add([late, fine])
+        pool.add([late, fine])
         assert gate.start() == 1
-        assert crew.first_end() == 100.0
-        assert crew.abandon(now=99.9) == []
-        assert crew.abandon(now=100.0) == [late]
-        assert crew.abandon(now=100.0) == []
+        assert pool.first_deadline() == 100.0
+        assert pool.abandon_overdue(now=99.9) == []
+        assert pool.abandon_overdue(now=100.0) == [late]
+        assert pool.abandon_overdue(now=100.0) == []
         assert late.abandoned
-        assert (crew.in_hand, crew.first_end()) == (1, float("inf"))
-        assert late in crew.tickets()
+        assert (pool.in_hand, pool.first_deadline()) == (1, float("inf"))
+        assert late in pool.jobs()
         gate.let_go(1, 2)
-        assert [one for one, _ in collect(crew, 1)] == [fine]
+        assert [one for one, _ in collect(pool, 1)] == [fine]
 
 
 def test_a_job_without_a_limit_is_never_given_up() -> None:
     gate = Gate()
-    with working(gate, concurrency=1) as crew:
-        crew.add([ticket(1)])
+    with working(gate, concurrency=1) as pool:
+        pool.add([job(1)])
         gate.start()
-        assert crew.abandon(now=1e300) == []
+        assert pool.abandon_overdue(now=1e300) == []
         gate.let_go(1)
-        collect(crew, 1)
+        collect(pool, 1)
 
 
 def test_runners_that_are_stuck_or_given_up_are_not_nimble() -> None:
     gate = Gate()
-    with working(gate, concurrency=3) as crew:
-        assert crew.nimble(started_after=0.0) == 3
-        stuck, overdue = ticket(1), ticket(2)
+    with working(gate, concurrency=3) as pool:
+        assert pool.available_runners(started_after=0.0) == 3
+        stuck, overdue = job(1), job(2)
         overdue.ends_by = 100.0
-        crew.add([stuck, overdue])
+        pool.add([stuck, overdue])
         assert {gate.start(), gate.start()} == {1, 2}
-        assert crew.nimble(started_after=0.0) == 3
-        assert crew.nimble(started_after=float("inf")) == 1
-        crew.abandon(now=100.0)
-        assert crew.nimble(started_after=0.0) == 2
+        assert pool.available_runners(started_after=0.0) == 3
+        assert pool.available_runners(started_after=float("inf")) == 1
+        pool.abandon_overdue(now=100.0)
+        assert pool.available_runners(started_after=0.0) == 2
         gate.let_go(1, 2)
-        collect(crew, 1)
+        collect(pool, 1)
 
 
 def test_how_long_a_job_took_is_known_when_it_is_collected() -> None:
-    with working(echo) as crew:
-        crew.add([ticket(1)])
-        ((one, _),) = collect(crew, 1)
+    with working(echo) as pool:
+        pool.add([job(1)])
+        ((one, _),) = collect(pool, 1)
         assert one.started_at > 0
         assert one.seconds >= 0
 
 
 def test_a_closed_crew_finishes_its_line_before_its_runners_leave() -> None:
     gate = Gate()
-    with working(gate, concurrency=1) as crew:
-        crew.add([ticket(1), ticket(2)])
-        crew.close()
+    with working(gate, concurrency=1) as pool:
+        pool.add([job(1), job(2)])
+        pool.close()
         gate.let_go(1, 2)
-        assert len(collect(crew, 2)) == 2
+        assert len(collect(pool, 2)) == 2
 
 
 def test_with_a_concurrency_of_one_handlers_run_in_the_thread_that_calls_work() -> None:
     where: list[threading.Thread] = []
 
-    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+    def execute(one: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
         where.append(threading.current_thread())
         return Complete(None)
 
-    crew = Crew(1, execute)
-    crew.add([ticket(1), ticket(2)])
-    crew.close()
-    crew.work()
+    pool = ThreadPool(1, execute)
+    pool.add([job(1), job(2)])
+    pool.close()
+    pool.run()
     assert where == [threading.current_thread()] * 2
 
 
@@ -282,11 +282,11 @@ def test_async_handlers_are_awaited_on_an_event_loop_of_their_runners_own() -> N
         await asyncio.sleep(0)
         return "awaited"
 
-    crew = Crew(1, lambda one, resolve: Complete(resolve(handler())))
-    crew.add([ticket(1), ticket(2)])
-    crew.close()
-    crew.work()
-    assert [outcome for _, outcome in crew.collect(0)] == [Complete("awaited")] * 2
+    pool = ThreadPool(1, lambda one, resolve: Complete(resolve(handler())))
+    pool.add([job(1), job(2)])
+    pool.close()
+    pool.run()
+    assert [outcome for _, outcome in pool.collect(0)] == [Complete("awaited")] * 2
     assert loops[0] is loops[1]
 
 
@@ -296,28 +296,28 @@ def test_a_sync_handler_may_put_together_what_is_awaited() -> None:
     async def part(number: int) -> int:
         return number
 
-    crew = Crew(1, lambda one, resolve: Complete(str(resolve(asyncio.gather(part(1), part(2))))))
-    crew.add([ticket(1)])
-    crew.close()
-    crew.work()
-    assert [outcome for _, outcome in crew.collect(0)] == [Complete("[1, 2]")]
+    pool = ThreadPool(1, lambda one, resolve: Complete(str(resolve(asyncio.gather(part(1), part(2))))))
+    pool.add([job(1)])
+    pool.close()
+    pool.run()
+    assert [outcome for _, outcome in pool.collect(0)] == [Complete("[1, 2]")]
 
 
 def ended(*handlers: Callable[[], Any]) -> list[Any]:
     """What calling handlers comes to, one after the other in the thread of one runner: a result, or an exception."""
     results: list[Any] = []
 
-    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+    def execute(one: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
         try:
             results.append(resolve(handlers[number_of(one)]()))
         except BaseException as error:
             results.append(error)
         return Complete(None)
 
-    crew = Crew(1, execute)
-    crew.add([ticket(number) for number in range(len(handlers))])
-    crew.close()
-    crew.work()
+    pool = ThreadPool(1, execute)
+    pool.add([job(number) for number in range(len(handlers))])
+    pool.close()
+    pool.run()
     return results
 
 
@@ -453,45 +453,45 @@ def test_a_sync_handlers_context_is_that_of_what_it_returns_to_be_awaited() -> N
 
 
 def test_what_a_sync_handler_returns_is_taken_as_it_is() -> None:
-    crew = Crew(1, lambda one, resolve: Complete(resolve("as it is")))
-    crew.add([ticket(1)])
-    crew.close()
-    crew.work()
-    assert [outcome for _, outcome in crew.collect(0)] == [Complete("as it is")]
+    pool = ThreadPool(1, lambda one, resolve: Complete(resolve("as it is")))
+    pool.add([job(1)])
+    pool.close()
+    pool.run()
+    assert [outcome for _, outcome in pool.collect(0)] == [Complete("as it is")]
 
 
-def test_a_handler_that_asks_waits_for_the_controllers_answer() -> None:
-    crew: Crew
+def test_a_handler_that_asks_waits_for_the_loops_answer() -> None:
+    pool: ThreadPool
 
-    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
-        return Complete(str(crew.ask(one.claim.id)))
+    def execute(one: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
+        return Complete(str(pool.ask(one.claim.id)))
 
-    with working(execute, concurrency=1) as crew:
-        crew.add([ticket(1)])
-        job_id, answer = _asked(crew)
+    with working(execute, concurrency=1) as pool:
+        pool.add([job(1)])
+        job_id, answer = _asked(pool)
         assert job_id == UUID(int=1)
-        assert crew.asked() == []
+        assert pool.asked() == []
         answer.set_result({UUID(int=2): "result"})
-        ((_, outcome),) = collect(crew, 1)
+        ((_, outcome),) = collect(pool, 1)
         assert outcome == Complete(str({UUID(int=2): "result"}))
 
 
 def test_an_answer_that_fails_is_raised_in_the_handler() -> None:
-    crew: Crew
+    pool: ThreadPool
 
-    def execute(one: Ticket, resolve: Callable[[Any], Any]) -> Outcome:
+    def execute(one: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
         with pytest.raises(RuntimeError, match="database lost"):
-            crew.ask(one.claim.id)
+            pool.ask(one.claim.id)
         return Complete(None)
 
-    with working(execute, concurrency=1) as crew:
-        crew.add([ticket(1)])
-        _, answer = _asked(crew)
+    with working(execute, concurrency=1) as pool:
+        pool.add([job(1)])
+        _, answer = _asked(pool)
         answer.set_exception(RuntimeError("database lost"))
-        assert [outcome for _, outcome in collect(crew, 1)] == [Complete(None)]
+        assert [outcome for _, outcome in collect(pool, 1)] == [Complete(None)]
 
 
-def _asked(crew: Crew) -> tuple[UUID, "Future[dict[UUID, Any]]"]:
-    while not (asked := crew.asked()):
-        crew.collect(PATIENCE_SECONDS)
+def _asked(pool: ThreadPool) -> tuple[UUID, "Future[dict[UUID, Any]]"]:
+    while not (asked := pool.asked()):
+        pool.collect(PATIENCE_SECONDS)
     return asked[0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dilamme.domain.job import Head
 from dilamme.domain.priority import effective_priority
 from dilamme.scheduler.tick import deal, most_urgent
-from dilamme.store.slots import Invitation
+from dilamme.store.slots import Reservation
 from tests.unit.strategies import NOW, lines
 
 
@@ -31,26 +31,26 @@ def test_the_heads_of_three_lanes_and_a_heap_are_sorting_everything(line: tuple[
     assert most_urgent(lane_heads(jobs, most), most, NOW, ageing) == sorted(ready, key=levels)[:most]
 
 
-heads = st.integers(0, 60).map(lambda count: [Head(UUID(int=place), 1, NOW, NOW) for place in range(count)])
-invitations = st.integers(0, 10).map(lambda count: [Invitation(slot, UUID(int=slot)) for slot in range(1, count + 1)])
+heads = st.integers(0, 60).map(lambda count: [Head(UUID(int=index), 1, NOW, NOW) for index in range(count)])
+slots = st.integers(0, 10).map(lambda count: [Reservation(slot, UUID(int=slot)) for slot in range(1, count + 1)])
 
 
-@given(heads, invitations)
-def test_every_worker_gets_a_hand_and_every_job_is_in_one_hand(chosen: list[Head], invited: list[Invitation]) -> None:
-    hands = deal(chosen, invited)
-    assert [invitation for invitation, _ in hands] == invited
-    dealt = [job_id for _, ids in hands for job_id in ids]
-    assert sorted(dealt) == [head.id for head in chosen if invited]
+@given(heads, slots)
+def test_every_worker_gets_a_hand_and_every_job_is_in_one_hand(chosen: list[Head], reserved: list[Reservation]) -> None:
+    events = deal(chosen, reserved, NOW)
+    assert [(event.slot, event.token) for event in events] == [(slot.slot, slot.token) for slot in reserved]
+    dealt = [job_id for event in events for job_id in event.ids]
+    assert sorted(dealt) == [head.id for head in chosen if reserved]
 
 
-@given(heads, invitations.filter(bool))
-def test_hands_differ_by_one_job_at_the_most(chosen: list[Head], invited: list[Invitation]) -> None:
-    sizes = [len(ids) for _, ids in deal(chosen, invited)]
+@given(heads, slots.filter(bool))
+def test_hands_differ_by_one_job_at_the_most(chosen: list[Head], reserved: list[Reservation]) -> None:
+    sizes = [len(event.ids) for event in deal(chosen, reserved, NOW)]
     assert max(sizes) - min(sizes) <= 1
 
 
-@given(heads, invitations.filter(bool))
-def test_the_most_urgent_jobs_come_first_in_different_hands(chosen: list[Head], invited: list[Invitation]) -> None:
-    hands = deal(chosen, invited)
-    assert [ids[0] for _, ids in hands if ids] == [head.id for head in chosen[: len(invited)]]
-    assert all(ids == sorted(ids) for _, ids in hands)
+@given(heads, slots.filter(bool))
+def test_the_most_urgent_jobs_come_first_in_different_hands(chosen: list[Head], reserved: list[Reservation]) -> None:
+    hands = [list(event.ids) for event in deal(chosen, reserved, NOW)]
+    assert [ids[0] for ids in hands if ids] == [head.id for head in chosen[: len(reserved)]]
+    assert all(ids == sorted(ids) for ids in hands)

@@ -141,7 +141,7 @@ RUNNING, PENDING, DEAD = (rf"\b(?:\w+\.)?status = '{status}'" for status in ("ru
 WRONG = {
     "a completion takes whatever it finds": ("complete", RUNNING, 0, "true"),
     "a burial takes another state": ("bury", RUNNING, 0, "job.status = 'pending'"),
-    "a claim locks whatever it finds": ("claim", r"(?<=AND )job\.status = 'pending'(?=[\s\S]*FOR NO KEY)", 0, "true"),
+    "a claim locks whatever it finds": ("claim", r"job\.status = 'pending'(?=[\s\S]*FOR NO KEY)", 0, "true"),
     "a claim takes whatever it has locked": ("claim", PENDING, -1, "true"),
     "a cancellation locks another state": ("cancel", PENDING, 1, "status = 'running'"),
     "a cancellation takes another state": ("cancel", PENDING, 0, "job.status = 'running'"),
@@ -210,17 +210,18 @@ def statuses_given_to_retention() -> set[Status]:
     """The states that the code prunes."""
     (prune,) = [
         node
-        for tree in usecases()
+        for tree in callers()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.name == "prune"
     ]
     return set(named_statuses(prune))
 
 
-def usecases() -> Iterator[ast.Module]:
+def callers() -> Iterator[ast.Module]:
     """The modules that call the store."""
-    for file in sorted((Path(dilamme.__file__).parent / "usecases").glob("*.py")):
-        yield ast.parse(file.read_text(encoding="utf-8"))
+    for folder in ("usecases", "scheduler", "worker"):
+        for file in sorted((Path(dilamme.__file__).parent / folder).glob("*.py")):
+            yield ast.parse(file.read_text(encoding="utf-8"))
 
 
 def named_statuses(node: ast.AST) -> Iterator[Status]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dilamme.domain.durations import Pace
+from dilamme.domain.durations import Durations
 from dilamme.domain.job import Claim
 
 DEEP_JOBS_MIN = 100  # a full claim of so many: the jobs are short and the backlog deep, a second connection pays
@@ -11,45 +11,45 @@ REACH_MIN = 32
 REACH_MAX = 10_000
 
 
-class Appetite:
-    """The size of a worker's next claim: by the time that its jobs take, and by what the claims before came to."""
+class BatchSize:
+    """The size of a worker's next claim, by the time that its jobs take and by the claims before."""
 
-    def __init__(self, pace: Pace, wait_seconds: float, jobs_max: int) -> None:
-        self.most = 0  # jobs that the next claim may take, or that the last one might have taken
+    def __init__(self, durations: Durations, wait_seconds: float, jobs_max: int) -> None:
+        self.limit = 0  # jobs that the next claim may take, or that the last one might have taken
         self.deep = False  # it took as many, and they were many
-        self._pace = pace
+        self._durations = durations
         self._wait_seconds = wait_seconds
         self._jobs_max = jobs_max
-        self._most_by_size = jobs_max
+        self._limit_by_size = jobs_max
         self._extra = REACH_MIN
 
     @property
     def reach(self) -> int:
         """Jobs to look at: as many as may be taken, and some for those that rivals hold locked."""
-        return self.most + self._extra
+        return self.limit + self._extra
 
     @property
     def whole(self) -> bool:
         """Is the next claim as large as a claim may ever be: is it over in far less time than its jobs may wait?"""
-        return self.most == self._jobs_max
+        return self.limit == self._jobs_max
 
     def fit(self, runners: int) -> None:
         """Makes the next claim one that so many runners get through before its last job has waited too long."""
-        self.most = min(self._pace.batch_size(runners, self._wait_seconds, self._jobs_max), self._most_by_size)
+        self.limit = min(self._durations.batch_size(runners, self._wait_seconds, self._jobs_max), self._limit_by_size)
 
     def learn(self, claims: Sequence[Claim]) -> bool:
-        """What a claim came to; True if it took all that was to be had, short of what it might have taken."""
-        self.deep = len(claims) == self.most >= DEEP_JOBS_MIN
-        short = len(claims) < self.most
+        """Learns from a claim; True if it took all that was ready, fewer than it might have taken."""
+        self.deep = len(claims) == self.limit >= DEEP_JOBS_MIN
+        short = len(claims) < self.limit
         if claims:
             characters = sum([one.payload_characters for one in claims])
-            self._most_by_size = max(1, BATCH_CHARACTERS_MAX * len(claims) // characters)
-            self.most = min(self.most, self._most_by_size)
+            self._limit_by_size = max(1, BATCH_CHARACTERS_MAX * len(claims) // characters)
+            self.limit = min(self.limit, self._limit_by_size)
             # Short, with more before and after it: rivals held what it looked at. Look further down, for a while.
-            widen = short and self.most >= DEEP_JOBS_MIN
-            self._extra = min(REACH_MAX, self.most) if widen else max(REACH_MIN, self._extra - REACH_MIN)
+            widen = short and self.limit >= DEEP_JOBS_MIN
+            self._extra = min(REACH_MAX, self.limit) if widen else max(REACH_MIN, self._extra - REACH_MIN)
         return short
 
     def look_further(self) -> None:
-        """There is more, and others hold what was looked at."""
+        """Makes the next look reach further: there is more, and others hold the jobs that this one looked at."""
         self._extra = min(REACH_MAX, self._extra * 4)

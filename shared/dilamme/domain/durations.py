@@ -9,7 +9,7 @@ _SAMPLES_MIN = 20
 _SAMPLES_MAX = 128
 
 
-class Pace:
+class Durations:
     """Durations in seconds, of recent jobs whatever their type, and by type."""
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class Pace:
         return sum(self._recent) / len(self._recent) if self._recent else UNSEEN_SECONDS
 
     def high_seconds(self, type_: str) -> float | None:
-        """What all but the rarest jobs of a type stay under, or None while too few were seen.
+        """The seconds that all but the rarest jobs of a type stay under, or None while too few were seen.
 
         The largest of the last 128: an estimate of the 99th percentile that errs to the safe side.
         """
         return self._high.get(type_)
 
-    def batch_size(self, runners: int, wait_seconds: float, most: int) -> int:
+    def batch_size(self, runners: int, wait_seconds: float, limit: int) -> int:
         """How many jobs keep ``runners`` busy for half of ``wait_seconds``, at least one each."""
-        return min(most, max(runners, int(runners * wait_seconds / 2 / max(self.typical_seconds, 1e-6))))
+        return min(limit, max(runners, int(runners * wait_seconds / 2 / max(self.typical_seconds, 1e-6))))

@@ -28,7 +28,7 @@ TRANSITIONS: dict[str, tuple[Status, Status]] = {
     "claim": (Status.PENDING, Status.RUNNING),
     "complete": (Status.RUNNING, Status.COMPLETED),
     "retry": (Status.RUNNING, Status.PENDING),
-    "hand_back": (Status.RUNNING, Status.PENDING),
+    "return_claim": (Status.RUNNING, Status.PENDING),
     "bury": (Status.RUNNING, Status.DEAD),
     "cancel": (Status.PENDING, Status.CANCELLED),
     "replay": (Status.DEAD, Status.PENDING),
@@ -99,3 +99,15 @@ class Held:
     max_attempts: int
     backoff_base_seconds: float
     backoff_cap_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that has just ended, as its fenced update returned it."""
+
+    id: UUID
+    type: str
+    attempt: int
+    scheduled_at: datetime
+    series_id: UUID | None
+    replayed: bool

@@ -34,7 +34,7 @@ class Bury:
 
 
 @dataclass(frozen=True, slots=True)
-class HandBack:
+class Return:
     """The claim costs no attempt: never started, snoozed, or of an unknown type.
 
     Without a delay the job keeps its ready time, and so its place in line.
@@ -44,7 +44,7 @@ class HandBack:
     unknown: bool = False
 
 
-Outcome = Complete | RetryLater | Bury | HandBack
+Outcome = Complete | RetryLater | Bury | Return
 
 
 class Attempted(Protocol):

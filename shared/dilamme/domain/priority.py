@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
-HIGHEST, MEDIUM, LOWEST = 1, 2, 3
+HIGHEST, MEDIUM, LOWEST = PRIORITIES = 1, 2, 3
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

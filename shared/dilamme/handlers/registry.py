@@ -1,4 +1,4 @@
-"""The job types that a worker knows, and the words a handler can say.
+"""The job types that a worker knows.
 
 Handlers are looked up here and nowhere else: a type that came in over HTTP never names a module or a function.
 """
@@ -10,51 +10,11 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.patterns import IN_WORDS, TYPE_PATTERN, follows
 from dilamme.domain.retry import SECONDS_MAX
-from dilamme.wire.requests import IN_WORDS, TYPE_PATTERN, follows
 
 Handler = Callable[[Any, Any], Any]
 H = TypeVar("H", bound=Handler)
-
-
-class Word(Exception):
-    """What a handler says by raising it. A copy keeps what was said, whatever a subclass's own ``__init__`` takes."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _without_init, (type(self), self.args), self.__dict__
-
-
-def _without_init(kind: type[Word], args: tuple[Any, ...]) -> Word:
-    return kind.__new__(kind, *args)
-
-
-class Retry(Word):
-    """Raised by a handler: this attempt failed; try again after ``after`` seconds (else after the type's backoff)."""
-
-    after_seconds: float | None = None  # of a subclass that does not call `__init__`
-
-    def __init__(self, message: str = "the handler asked for a retry", *, after: float | None = None) -> None:
-        if not isinstance(message, str):  # Retry(60) reads like Snooze(60)
-            raise TypeError("Retry takes a message; the time is Retry(after=60)")
-        super().__init__(message)
-        self.after_seconds = None if after is None else float(after)  # what is no number fails here, in the handler
-
-
-class Snooze(Word):
-    """Raised by a handler: not now; come back in ``seconds``. Costs no attempt."""
-
-    def __init__(self, seconds: float | None = None) -> None:
-        if seconds is None:  # `raise Snooze`, like `raise Retry`
-            raise TypeError("Snooze takes the seconds: Snooze(60)")
-        self.seconds = float(seconds)  # what is no number fails here, in the handler
-        super().__init__(f"snoozed for {self.seconds:g} s")
-
-
-class Fail(Word):
-    """Raised by a handler: no attempt will help. The job goes to the dead letters at once."""
-
-    def __init__(self, reason: str = "the handler gave up") -> None:
-        super().__init__(reason)
 
 
 @dataclass(frozen=True, slots=True)

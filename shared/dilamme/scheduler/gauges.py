@@ -1,8 +1,11 @@
 """Measure what the dashboard shows and the alarms watch: now and then, not at every tick, and at a bounded cost."""
 
+from collections import Counter
 from dataclasses import dataclass
 
-from dilamme.store import stats as store
+from dilamme.domain.priority import PRIORITIES
+from dilamme.settings import Settings
+from dilamme.store import slots, stats
 from dilamme.store.connection import Connection
 
 JOBS_COUNTED_MAX = 10_000  # a dashboard that says "10,000 or more" says enough, and the count stays under 10 ms
@@ -25,13 +28,23 @@ class Gauges:
     oldest_snapshot_seconds: float | None
 
 
-def gauge(connection: Connection) -> Gauges:
+def gauge(connection: Connection, settings: Settings) -> Gauges:
     """Reads all of it; every value is from a snapshot of its own."""
-    slots = store.gauge_slots(connection)
+    counted = stats.count_jobs(connection, dict.fromkeys(("ready", "running", "dead"), JOBS_COUNTED_MAX))
+    jobs = Counter({(one.kind, one.priority): one.jobs for one in counted})
+    pulse = stats.pulse(connection)
+    occupancy = slots.count_slots(connection, settings.worker_slots)
+    server = stats.gauge_server(connection)
     return Gauges(
-        **store.gauge_jobs(connection, JOBS_COUNTED_MAX),
-        **store.gauge_outbox(connection),
-        **store.gauge_server(connection),
-        slots_invited=slots["invited"],
-        slots_started=slots["started"],
+        dead=min(JOBS_COUNTED_MAX, sum(jobs["dead", priority] for priority in PRIORITIES)),
+        running=sum(jobs["running", priority] for priority in PRIORITIES),
+        ready_p1=jobs["ready", 1],
+        ready_p2=jobs["ready", 2],
+        ready_p3=jobs["ready", 3],
+        oldest_ready_seconds=pulse.oldest_ready_seconds or 0.0,
+        slots_invited=occupancy.invited,
+        slots_started=occupancy.started,
+        oldest_letter_seconds=stats.gauge_outbox(connection),
+        connections=server.connections,
+        oldest_snapshot_seconds=server.oldest_snapshot_seconds,
     )

@@ -1,21 +1,16 @@
-"""The scheduler's loop: lead until a successor takes over, tick on absolute deadlines, wake for what falls due between.
+"""The scheduler's loop: lead until a successor takes over, tick on absolute deadlines, wake for jobs that fall due between.
 
 Triggers come late, twice, or not at all, so the loop outlives its minute: the next scheduler takes the lead from it,
 and there is neither a gap nor a doubled tick (ARCHITECTURE, invariant 9).
 """
 
-import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from uuid import UUID
 
-import psycopg
-
-from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.priority import microseconds
 from dilamme.domain.timing_wheel import TimingWheel
 from dilamme.scheduler import maintenance
@@ -23,8 +18,7 @@ from dilamme.scheduler.tick import Dispatch, Leader, dispatch, tick
 from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
-
-logger = logging.getLogger("dilamme.lead")
+from dilamme.store.reconnecting import Reconnecting
 
 NEAR_FUTURE_JOBS_MAX = 5_000
 WHEEL_SLOT_MICROSECONDS = 10_000
@@ -40,25 +34,12 @@ Observe = Callable[[Dispatch, float, float], None]
 
 @dataclass(slots=True)
 class Led:
-    """What a loop did."""
+    """The deeds of a loop, and how it ended: taken over, idle, or out of time."""
 
     ticks: int = 0
     missed: int = 0
     taken_over: bool = False
     idle: bool = False
-
-
-@dataclass(slots=True)
-class _Loop:
-    connection: Connection
-    settings: Settings
-    leader: Leader
-    executor: ThreadPoolExecutor
-    reconnect: Callable[[], Connection]
-    observe: Observe
-    until: float
-    busy_at: float = field(default_factory=time.monotonic)
-    led: Led = field(default_factory=Led)
 
 
 def lead(
@@ -73,31 +54,13 @@ def lead(
 
     ``observe`` gets each tick's dispatch, how late it began and how long it took, in seconds.
     """
-    slots.provide(connection, settings.worker_slots)
+    slots.provide_slots(connection, settings.worker_slots)
     leader = Leader(owner, lease.take_lead(connection, owner, settings.leader_lease_seconds))
     until = time.monotonic() + min(settings.leader_seconds, remaining_seconds - STOP_BEFORE_DEADLINE_SECONDS)
     with ThreadPoolExecutor(max_workers=min(settings.worker_slots, 32), thread_name_prefix="invoke") as executor:
-        loop = _Loop(connection, settings, leader, executor, reconnect, observe, until)
-        _run(loop)
-    if not loop.led.taken_over and not loop.led.idle:
-        _survive(loop, partial(_resign, loop))
+        loop = _Loop(Reconnecting(connection, reconnect), settings, leader, executor, observe)
+        loop.run(until)
     return loop.led
-
-
-def _resign(loop: _Loop) -> None:
-    lease.resign(loop.connection, loop.leader.owner, loop.leader.epoch)
-
-
-def _run(loop: _Loop) -> None:
-    deadline = time.monotonic()
-    while deadline < loop.until:
-        _survive(loop, partial(_beat, loop, deadline))
-        if loop.led.taken_over or loop.led.idle:
-            return
-        following, missed = next_deadline(deadline, time.monotonic(), loop.settings.tick_seconds)
-        loop.led.missed += missed
-        deadline = following
-        _sleep_until(deadline)
 
 
 def next_deadline(deadline: float, now: float, tick_seconds: float) -> tuple[float, int]:
@@ -110,66 +73,88 @@ def next_deadline(deadline: float, now: float, tick_seconds: float) -> tuple[flo
     return deadline + (missed + 1) * tick_seconds, missed
 
 
-def _beat(loop: _Loop, deadline: float) -> None:
-    began = time.monotonic()
-    dispatched = tick(loop.connection, loop.settings, loop.leader, loop.executor)
-    if dispatched is None:
-        loop.led.taken_over = True
-        return
-    loop.led.ticks += 1
-    loop.observe(dispatched, began - deadline, time.monotonic() - began)
-    if loop.led.ticks % PRUNE_EVERY_TICKS == 1:
-        maintenance.prune(loop.connection, loop.settings)
-    _wake_between_ticks(loop, dispatched.now, deadline + loop.settings.tick_seconds)
-    if loop.settings.idle_exit and not loop.led.taken_over:
-        _leave_if_idle(loop)
+class _Loop:
+    """Ticks of one leader. A database that is away costs ticks, not the loop."""
 
+    def __init__(
+        self, database: Reconnecting, settings: Settings, leader: Leader, executor: Executor, observe: Observe
+    ) -> None:
+        self.led = Led()
+        self._database = database
+        self._settings = settings
+        self._leader = leader
+        self._executor = executor
+        self._observe = observe
+        self._busy_at = time.monotonic()
 
-def _leave_if_idle(loop: _Loop) -> None:
-    """Resigns, commits, then looks once more: whoever made work due meanwhile saw a leader and woke none."""
-    settings = loop.settings
-    if lease.upcoming(loop.connection, settings.watch_seconds):
-        loop.busy_at = time.monotonic()
-    if time.monotonic() - loop.busy_at < settings.idle_exit_seconds:
-        return
-    _resign(loop)
-    if lease.upcoming(loop.connection, settings.watch_seconds):
-        epoch = lease.take_lead(loop.connection, loop.leader.owner, settings.leader_lease_seconds)
-        loop.leader = Leader(loop.leader.owner, epoch)
-        loop.busy_at = time.monotonic()
-    else:
-        loop.led.idle = True
+    def run(self, until: float) -> None:
+        """Ticks on the grid until a time, on the monotonic clock, and then resigns."""
+        led, deadline = self.led, time.monotonic()
+        while deadline < until:
+            self._database.attempt(lambda at=deadline: self._beat(at), "tick failed")  # type: ignore[misc]
+            if led.taken_over or led.idle:
+                return
+            deadline, missed = next_deadline(deadline, time.monotonic(), self._settings.tick_seconds)
+            led.missed += missed
+            _sleep_until(deadline)
+        self._database.attempt(self._resign, "not resigned")
 
-
-def _wake_between_ticks(loop: _Loop, since: datetime, next_tick: float) -> None:
-    """Dispatches what falls due before the next tick at its own time."""
-    wheel, clock_offset = _near_future(loop, since, next_tick)
-    while (due := wheel.next_due()) is not None:
-        wake_at = due / 1_000_000 - clock_offset + WAKE_LATE_SECONDS
-        if wake_at >= next_tick:
-            return
-        _sleep_until(wake_at)
-        before = time.monotonic()
-        dispatched = dispatch(loop.connection, loop.settings, loop.leader, loop.executor)
+    def _beat(self, deadline: float) -> None:
+        began, connection, settings = time.monotonic(), self._database.connection, self._settings
+        dispatched = tick(connection, settings, self._leader, self._executor)
         if dispatched is None:
-            loop.led.taken_over = True
+            self.led.taken_over = True
             return
-        # By the database's own clock: our guess at it may be ahead by half a slow round trip, and what was not due yet
-        # when we looked must stay, or it would wait for the next tick.
-        wheel.advance(microseconds(dispatched.now))
-        clock_offset = min(clock_offset, _seconds(dispatched.now) - before)
+        self.led.ticks += 1
+        self._observe(dispatched, began - deadline, time.monotonic() - began)
+        if self.led.ticks % PRUNE_EVERY_TICKS == 1:
+            maintenance.prune(connection, settings)
+        self._dispatch_between_ticks(dispatched.now, deadline + settings.tick_seconds)
+        if settings.idle_exit and not self.led.taken_over:
+            self._leave_if_idle()
 
+    def _dispatch_between_ticks(self, since: datetime, next_tick: float) -> None:
+        """Dispatches the jobs that fall due after ``since`` and before the next tick, each at its own time."""
+        connection = self._database.connection
+        before = time.monotonic()
+        ahead = max(0.0, next_tick - before)
+        now, coming = lanes.near_future(connection, since, ahead, NEAR_FUTURE_JOBS_MAX)
+        clock_offset = _seconds(now) - (before + time.monotonic()) / 2  # from the monotonic clock to the database's
+        wheel: TimingWheel[UUID] = TimingWheel(WHEEL_SLOT_MICROSECONDS, WHEEL_SLOTS, microseconds(now))
+        for job_id, ready_at in coming:
+            wheel.insert(microseconds(ready_at), job_id)
+        while (due := wheel.next_due()) is not None:
+            wake_at = due / 1_000_000 - clock_offset + WAKE_LATE_SECONDS
+            if wake_at >= next_tick:
+                return
+            _sleep_until(wake_at)
+            before = time.monotonic()
+            dispatched = dispatch(connection, self._settings, self._leader, self._executor)
+            if dispatched is None:
+                self.led.taken_over = True
+                return
+            # By the database's own clock: our guess at it may be ahead by half a slow round trip. A job that was not due
+            # yet when we looked must stay in the wheel, or it would wait for the next tick.
+            wheel.advance(microseconds(dispatched.now))
+            clock_offset = min(clock_offset, _seconds(dispatched.now) - before)
 
-def _near_future(loop: _Loop, since: datetime, next_tick: float) -> tuple[TimingWheel[UUID], float]:
-    """A wheel of what falls due after ``since`` and before ``next_tick``, and what to add to the monotonic clock for the database's."""
-    before = time.monotonic()
-    ahead = max(0.0, next_tick - before)
-    now, coming = lanes.near_future(loop.connection, since, ahead, NEAR_FUTURE_JOBS_MAX)
-    clock_offset = _seconds(now) - (before + time.monotonic()) / 2
-    wheel: TimingWheel[UUID] = TimingWheel(WHEEL_SLOT_MICROSECONDS, WHEEL_SLOTS, microseconds(now))
-    for job_id, ready_at in coming:
-        wheel.insert(microseconds(ready_at), job_id)
-    return wheel, clock_offset
+    def _leave_if_idle(self) -> None:
+        """Resigns, commits, then looks once more: whoever made work due meanwhile saw a leader and woke none."""
+        connection, settings = self._database.connection, self._settings
+        if lease.upcoming(connection, settings.watch_seconds):
+            self._busy_at = time.monotonic()
+        if time.monotonic() - self._busy_at < settings.idle_exit_seconds:
+            return
+        self._resign()
+        if lease.upcoming(connection, settings.watch_seconds):
+            epoch = lease.take_lead(connection, self._leader.owner, settings.leader_lease_seconds)
+            self._leader = Leader(self._leader.owner, epoch)
+            self._busy_at = time.monotonic()
+        else:
+            self.led.idle = True
+
+    def _resign(self) -> None:
+        lease.resign(self._database.connection, self._leader.owner, self._leader.epoch)
 
 
 def _seconds(moment: datetime) -> float:
@@ -178,14 +163,3 @@ def _seconds(moment: datetime) -> float:
 
 def _sleep_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
-
-
-def _survive(loop: _Loop, step: Callable[[], None]) -> None:
-    """A database that is away costs ticks, not the loop: the next tick tries again on a new connection."""
-    try:
-        if loop.connection.closed:
-            loop.connection = loop.reconnect()
-        step()
-    except (DatabaseUnavailable, psycopg.OperationalError) as error:
-        logger.error("tick failed", extra={"error": str(error)})
-        loop.connection.close()

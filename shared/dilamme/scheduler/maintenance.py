@@ -1,15 +1,14 @@
-"""The leader's bounded chores: mend counters, forget what is past its retention."""
+"""The leader's maintenance, in bounded steps: counters that are wrong, jobs that are past their retention."""
 
 import logging
 from uuid import UUID
 
 from dilamme.domain.job import Status
 from dilamme.settings import Settings
-from dilamme.store import dependencies, jobs, lease
-from dilamme.store import retention as store
+from dilamme.store import dependencies, idempotency_keys, lease, retention, series
 from dilamme.store.connection import Connection, repeat_on_conflict, transaction
 
-logger = logging.getLogger("dilamme.upkeep")
+logger = logging.getLogger("dilamme.maintenance")
 
 SWEEP_JOBS_MAX = 100
 PRUNE_JOBS_MAX = 500
@@ -21,9 +20,9 @@ def sweep(connection: Connection, epoch: int) -> int:
     The gate at the claim makes a wrong counter harmless, but a job with one too high would wait for ever. Each call
     goes on where the last one stopped, so all blocked jobs are seen in turn.
     """
-    checked = store.sweep(connection, SWEEP_JOBS_MAX)
-    blocked = [row.id for row in checked if row.blocked]
-    if wrong := [row.id for row in checked if row.disagrees]:
+    checked = dependencies.sweep(connection, SWEEP_JOBS_MAX)
+    blocked = [job.id for job in checked if job.blocked]
+    if wrong := [job.id for job in checked if job.disagrees]:
         _mend(connection, wrong)
         logger.error(
             "dependency counters mended", extra={"jobs": [str(job_id) for job_id in wrong[:20]], "count": len(wrong)}
@@ -35,8 +34,8 @@ def sweep(connection: Connection, epoch: int) -> int:
 @repeat_on_conflict
 def _mend(connection: Connection, ids: list[UUID]) -> None:
     with transaction(connection):
-        jobs.lock_parents(connection, {parent for _, parent in dependencies.edges_of(connection, ids)})
-        store.mend(connection, ids)
+        dependencies.lock_parents(connection, {parent for _, parent in dependencies.edges_of(connection, ids)})
+        dependencies.mend(connection, ids)
 
 
 def prune(connection: Connection, settings: Settings) -> int:
@@ -55,13 +54,13 @@ def prune(connection: Connection, settings: Settings) -> int:
 def prune_status(connection: Connection, status: Status, keep_seconds: float) -> int:
     """`prune` for one status."""
     with transaction(connection):
-        ids = store.lock_prunable(connection, status, keep_seconds, PRUNE_JOBS_MAX)
+        ids = retention.lock_prunable(connection, status, keep_seconds, PRUNE_JOBS_MAX)
         if not ids:
             return 0
-        store.prune_edges(connection, ids)
-        gone = store.prune(connection, ids, status, keep_seconds)
-        if keys := [row["idempotency_key"] for row in gone if row["idempotency_key"] is not None]:
-            store.prune_keys(connection, keys)
-        if series := [row["series_id"] for row in gone if row["series_id"] is not None]:
-            store.prune_series(connection, series)
+        retention.prune_edges(connection, ids)
+        gone = retention.prune(connection, ids, status, keep_seconds)
+        if keys := [job.idempotency_key for job in gone if job.idempotency_key is not None]:
+            idempotency_keys.prune_keys(connection, keys)
+        if series_ids := [job.series_id for job in gone if job.series_id is not None]:
+            series.prune_series(connection, series_ids)
         return len(gone)

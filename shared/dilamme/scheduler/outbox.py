@@ -1,11 +1,10 @@
 """Announce the dead on the queue: at least once, so that a crash between the two loses nothing."""
 
 import logging
-from collections.abc import Iterator, Sequence
 
 from dilamme.aws.queue import BATCH_MESSAGES_MAX, SendFailed, send
 from dilamme.settings import Settings
-from dilamme.store import outbox as store
+from dilamme.store import outbox
 from dilamme.store.connection import Connection
 
 logger = logging.getLogger("dilamme.outbox")
@@ -16,19 +15,15 @@ HOLD_SECONDS = 30.0
 
 def send_outbox(connection: Connection, settings: Settings) -> int:
     """Sends up to `LETTERS_MAX` messages; how many the queue took. What it did not take is tried again later."""
-    letters = store.pick(connection, LETTERS_MAX, HOLD_SECONDS)
+    letters = outbox.pick(connection, LETTERS_MAX, HOLD_SECONDS)
     taken = 0
-    for batch in _batches(letters):
+    for start in range(0, len(letters), BATCH_MESSAGES_MAX):
+        batch = letters[start : start + BATCH_MESSAGES_MAX]
         try:
             ids = send(settings.dead_letter_queue_url, [(letter.id, letter.message) for letter in batch])
         except SendFailed as error:
             logger.error("dead letters not sent", extra={"error": str(error)})
             break
-        store.sent(connection, ids)
+        outbox.sent(connection, ids)
         taken += len(ids)
     return taken
-
-
-def _batches(letters: Sequence[store.Letter]) -> Iterator[Sequence[store.Letter]]:
-    for start in range(0, len(letters), BATCH_MESSAGES_MAX):
-        yield letters[start : start + BATCH_MESSAGES_MAX]

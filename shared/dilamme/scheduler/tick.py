@@ -1,29 +1,27 @@
-"""One beat of the scheduler: who is most urgent, and which workers are called for them."""
+"""One beat of the scheduler: find the most urgent jobs, and invoke workers for them."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from dilamme.aws.invoke import InvokeFailed, invoke
 from dilamme.domain.job import Head
 from dilamme.domain.min_heap import MinHeap
 from dilamme.domain.priority import order_key
-from dilamme.scheduler import maintenance, outbox
+from dilamme.domain.worker_event import WorkerEvent
+from dilamme.scheduler import maintenance
+from dilamme.scheduler.outbox import send_outbox
 from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection, transaction
-from dilamme.store.slots import Invitation
-from dilamme.usecases import rescue, wake
-
-logger = logging.getLogger("dilamme.tick")
+from dilamme.usecases.rescue import expire
+from dilamme.usecases.wake import invoke_workers, wake_worker
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads: a scheduler's invocation, and its epoch."""
+    """A scheduler's invocation that leads, and its epoch."""
 
     owner: UUID
     epoch: int
@@ -31,7 +29,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """What a tick found and did. ``now`` is its one `now`; counts are of this tick."""
+    """The findings and deeds of a tick. ``now`` is its one `now`; counts are of this tick."""
 
     now: datetime
     ready: int  # heads seen, at most three times the jobs that the free slots could take
@@ -43,9 +41,9 @@ def tick(connection: Connection, settings: Settings, leader: Leader, executor: E
     """Renews the lease, hands the most urgent jobs to workers, then does the chores. None if another leads."""
     dispatched = dispatch(connection, settings, leader, executor)
     if dispatched is not None:
-        if rescue.expire(connection, settings).due:
-            wake.wake_worker(connection, settings)
-        outbox.send_outbox(connection, settings)
+        if expire(connection, settings).due:
+            wake_worker(connection, settings)
+        send_outbox(connection, settings)
         maintenance.sweep(connection, leader.epoch)
     return dispatched
 
@@ -57,49 +55,29 @@ def dispatch(connection: Connection, settings: Settings, leader: Leader, executo
         if now is None:
             return None
         free = slots.free_overdue(connection, settings.worker_slots)
-        heads = lanes.lane_heads(connection, free * settings.worker_concurrency) if free else []
-        chosen = most_urgent(heads, free * settings.worker_concurrency, now, settings.ageing_seconds)
-        tokens = [uuid4() for _ in _hands(chosen, settings.worker_concurrency)]
-        invitations = (
-            slots.invite(connection, tokens, settings.worker_slots, settings.invitation_seconds) if tokens else []
+        limit = free * settings.worker_concurrency
+        heads = lanes.lane_heads(connection, limit) if limit else []
+        chosen = most_urgent(heads, limit, now, settings.ageing_seconds)
+        workers = -(-len(chosen) // settings.worker_concurrency)  # rounded up
+        tokens = [uuid4() for _ in range(workers)]
+        reserved = (
+            slots.reserve(connection, tokens, settings.worker_slots, settings.invitation_seconds) if tokens else []
         )
-    invoked = _call(connection, settings, executor, deal(chosen, invitations), now)
-    return Dispatch(now, len(heads), invoked, len(invitations) - invoked)
+    events = deal(chosen, reserved, now)
+    invoked = invoke_workers(connection, settings, events, executor.map)
+    return Dispatch(now, len(heads), invoked, len(events) - invoked)
 
 
-def most_urgent(heads: Iterable[Head], most: int, now: datetime, ageing_seconds: float) -> list[Head]:
-    """The ``most`` most urgent of the lanes' heads, in order: the exact merge of the three lanes."""
+def most_urgent(heads: Iterable[Head], limit: int, now: datetime, ageing_seconds: float) -> list[Head]:
+    """The ``limit`` most urgent of the lanes' heads, in order: the exact merge of the three lanes."""
     heap: MinHeap[Head] = MinHeap(order_key(now, ageing_seconds))
     heap.rebuild(heads)
-    return heap.pop_many(most)
+    return heap.pop_many(limit)
 
 
-def _hands(chosen: Sequence[Head], concurrency: int) -> range:
-    return range(-(-len(chosen) // concurrency))
-
-
-def deal(chosen: Sequence[Head], invitations: Sequence[Invitation]) -> list[tuple[Invitation, list[UUID]]]:
+def deal(chosen: Sequence[Head], reserved: Sequence[slots.Reservation], now: datetime) -> list[WorkerEvent]:
     """Deals the jobs out like cards, so that the most urgent ones start first in different workers."""
-    workers = len(invitations)
-    return [(invitation, [head.id for head in chosen[place::workers]]) for place, invitation in enumerate(invitations)]
-
-
-def _call(
-    connection: Connection,
-    settings: Settings,
-    executor: Executor,
-    hands: Sequence[tuple[Invitation, list[UUID]]],
-    now: datetime,
-) -> int:
-    def call(hand: tuple[Invitation, list[UUID]]) -> Invitation | None:
-        try:
-            invoke(settings.worker_function, wake.worker_event(*hand, ticked_at=now))
-        except InvokeFailed as error:
-            logger.warning("worker not invoked: %s", error, extra={"slot": hand[0].slot})
-            return hand[0]
-        return None
-
-    refused = [invitation for invitation in executor.map(call, hands) if invitation is not None]
-    if refused:
-        slots.take_back(connection, [invitation.token for invitation in refused])
-    return len(hands) - len(refused)
+    return [
+        WorkerEvent(slot.slot, slot.token, [head.id for head in chosen[index :: len(reserved)]], ticked_at=now)
+        for index, slot in enumerate(reserved)
+    ]

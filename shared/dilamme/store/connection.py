@@ -16,7 +16,7 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap
 from psycopg.pq import TransactionStatus
-from psycopg.rows import RowFactory, dict_row, tuple_row
+from psycopg.rows import RowFactory, class_row, dict_row, tuple_row
 from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
@@ -180,6 +180,11 @@ def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | Non
     They come in PostgreSQL's binary format: it is faster, and the text of a time depends on the server's DateStyle.
     """
     return cursor(connection, dict_row).execute(sql(name), parameters, binary=True).fetchall()
+
+
+def fetch_as(connection: Connection, made: type[T], name: str, parameters: Mapping[str, Any] | None = None) -> list[T]:
+    """`fetch`, each row as an instance of ``made``, whose fields are the block's columns."""
+    return cursor(connection, class_row(made)).execute(sql(name), parameters, binary=True).fetchall()
 
 
 def run(connection: Connection, name: str, parameters: Mapping[str, Any] | None = None) -> int:

@@ -1,63 +1,42 @@
-"""What follows a job's end (``sql/finish.sql``)."""
+"""The edges of the DAG, and the counters of what a job still waits for (``sql/dependencies.sql``)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 from uuid import UUID
 
+from dilamme.domain.job import Status
 from dilamme.store.arrays import UuidArray
-from dilamme.store.connection import Connection, fetch
+from dilamme.store.connection import Connection, fetch, fetch_as, run
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A job that has just ended, as its fenced update returned it."""
+class CancelledDependent:
+    """A job that was cancelled since its dependency failed."""
 
     id: UUID
-    type: str
-    attempt: int
-    scheduled_at: datetime
     series_id: UUID | None
-    replayed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """A chain of occurrences, locked."""
+class Checked:
+    """A job whose counter was held against its parents."""
 
     id: UUID
-    interval_seconds: int
-    ended_at: datetime | None
+    blocked: bool
+    disagrees: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
-    """The next occurrence of a series."""
-
-    id: UUID
-    previous_id: UUID
-    slot: datetime
-    unmet: int
+def lock_parents(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Status]:
+    """The statuses of those ids that exist, held still until the transaction ends."""
+    rows = fetch(connection, "lock_parents", {"ids": list(ids)})
+    return {row["id"]: Status(row["status"]) for row in rows}
 
 
-def release(connection: Connection, ids: Collection[UUID]) -> list[bool]:
-    """Counts down the children of completed jobs. For each that came free: can it run now?"""
-    return [row["due"] for row in fetch(connection, "release", {"ids": UuidArray(ids)}) if row["free"]]
-
-
-def cancel_dependents(connection: Connection, ids: Collection[UUID]) -> list[tuple[UUID, UUID | None]]:
-    """Cancels the children that asked for it; their ids and series."""
-    return [(row["id"], row["series_id"]) for row in fetch(connection, "cancel_dependents", {"ids": list(ids)})]
-
-
-def lock_series(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Series]:
-    """The series, held still until the transaction ends."""
-    return {row["id"]: Series(**row) for row in fetch(connection, "lock_series", {"ids": list(ids)})}
-
-
-def end_series(connection: Connection, ids: Collection[UUID]) -> int:
-    """Ends series; how many had not ended before."""
-    return len(fetch(connection, "end_series", {"ids": list(ids)}))
+def insert_edges(connection: Connection, edges: Sequence[tuple[UUID, UUID]]) -> None:
+    """Stores (child, parent) pairs."""
+    child_ids, parent_ids = [child for child, _ in edges], [parent for _, parent in edges]
+    run(connection, "insert_edges", {"child_ids": child_ids, "parent_ids": parent_ids})
 
 
 def edges_of(connection: Connection, ids: Collection[UUID]) -> list[tuple[UUID, UUID]]:
@@ -65,18 +44,26 @@ def edges_of(connection: Connection, ids: Collection[UUID]) -> list[tuple[UUID, 
     return [(row["child_id"], row["parent_id"]) for row in fetch(connection, "edges_of", {"ids": list(ids)})]
 
 
-def insert_next(connection: Connection, occurrences: Sequence[Next]) -> list[UUID]:
-    """Stores next occurrences; the ids of those that did not exist and whose series has not ended."""
-    parameters = {
-        "ids": [occurrence.id for occurrence in occurrences],
-        "previous_ids": [occurrence.previous_id for occurrence in occurrences],
-        "slots": [occurrence.slot for occurrence in occurrences],
-        "unmet": [occurrence.unmet for occurrence in occurrences],
-    }
-    return [row["id"] for row in fetch(connection, "insert_next", parameters)]
+def dependency_results(connection: Connection, job_id: UUID) -> dict[UUID, Any]:
+    """The results of the jobs that this one waited for, by their ids."""
+    return {row["id"]: row["result"] for row in fetch(connection, "dependency_results", {"id": job_id})}
 
 
-def clock(connection: Connection) -> datetime:
-    """The database's time: the only clock there is."""
-    now: datetime = fetch(connection, "clock")[0]["now"]
-    return now
+def release(connection: Connection, ids: Collection[UUID]) -> list[bool]:
+    """Counts down the children of completed jobs. For each that came free: can it run now?"""
+    return [row["due"] for row in fetch(connection, "release", {"ids": UuidArray(ids)}) if row["free"]]
+
+
+def cancel_dependents(connection: Connection, ids: Collection[UUID]) -> list[CancelledDependent]:
+    """Cancels the children that asked for it, one generation."""
+    return fetch_as(connection, CancelledDependent, "cancel_dependents", {"ids": list(ids)})
+
+
+def sweep(connection: Connection, reach: int) -> list[Checked]:
+    """Checks ``reach`` blocked jobs after the sweep's cursor, and the heads of the lanes; in id order."""
+    return fetch_as(connection, Checked, "sweep", {"reach": reach})
+
+
+def mend(connection: Connection, ids: Sequence[UUID]) -> list[UUID]:
+    """Sets counters to what the parents say; those that were wrong."""
+    return [row["id"] for row in fetch(connection, "mend", {"ids": list(ids)})]

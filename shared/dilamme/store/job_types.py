@@ -1,12 +1,22 @@
-"""What workers know about the types they run (``sql/types.sql``)."""
+"""Job types as workers publish them (``sql/job_types.sql``)."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from dilamme.handlers.registry import JobType
+from dilamme.domain.policy import Declared
 from dilamme.store.connection import Connection, run
 
 
-def upsert_types(connection: Connection, types: Sequence[JobType]) -> None:
+class DeclaredType(Declared, Protocol):
+    """A registered type."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def max_attempts(self) -> int | None: ...
+
+
+def upsert_types(connection: Connection, types: Sequence[DeclaredType]) -> None:
     """Publishes the registered types for those who know no handler."""
     run(
         connection,

@@ -1,68 +1,41 @@
-"""Storing jobs: keys, parents, rows, edges (``sql/submit.sql``)."""
+"""Jobs: stored, cancelled, replayed (``sql/jobs.sql``)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from dilamme.domain.job import OnDependencyFailure, Status
-from dilamme.store.arrays import UuidArray, number_array, sparse_array, text_array, word_array
-from dilamme.store.connection import Connection, Row, fetch, fetch_tuples, run
-from dilamme.wire.requests import Submission
+from dilamme.domain.job import Ended, Status
+from dilamme.store.arrays import UuidArray, sparse_array
+from dilamme.store.connection import Connection, Row, fetch, fetch_as, fetch_tuples
+from dilamme.store.job_columns import CHOSEN
 
 T = TypeVar("T")
-_USUAL_POLICY = OnDependencyFailure.WAIT  # the statement's own, where none is given
 
 
 @dataclass(frozen=True, slots=True)
 class NewJobs:
-    """Rows of ``dilamme.jobs`` about to be stored: what was asked for, and, by its places, what goes with it.
+    """Rows of ``dilamme.jobs`` about to be stored. The mappings go by a job's index.
 
-    ``unmet`` counts the dependencies that a job waits for; a job with one of the ``failures`` is stored as cancelled.
+    ``chosen`` has a list of values for each column of `dilamme.store.job_columns.CHOSEN`. ``unmet`` counts the
+    dependencies that a job waits for. A job with one of the ``failures`` is stored as cancelled.
     """
 
     ids: Sequence[UUID]
-    asked: Sequence[Submission]
+    chosen: Mapping[str, Sequence[Any]]
+    scheduled_at: Sequence[datetime | None]
     unmet: Mapping[int, int]
     series_ids: Mapping[int, UUID]
     failures: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class KeptKey:
-    """What an idempotency key stands for."""
+class LockedJob:
+    """The state of a job, held still until the transaction ends."""
 
-    request_hash: bytes
-    job_ids: list[UUID]
-    refs: list[str | None]
-
-
-def take_key(
-    connection: Connection, key: str, request_hash: bytes, job_ids: Sequence[UUID], refs: Sequence[str | None]
-) -> bool:
-    """Is the key ours? Waits for a rival that is storing the same one."""
-    parameters = {"key": key, "request_hash": request_hash, "job_ids": list(job_ids), "refs": Jsonb(list(refs))}
-    return bool(fetch(connection, "take_key", parameters))
-
-
-def find_key(connection: Connection, key: str) -> KeptKey | None:
-    """What the key stands for, or None if it has been pruned meanwhile."""
-    rows = fetch(connection, "find_key", {"key": key})
-    return KeptKey(**rows[0]) if rows else None
-
-
-def lock_parents(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Status]:
-    """The statuses of those ids that exist, held still until the transaction ends."""
-    rows = fetch(connection, "lock_parents", {"ids": list(ids)})
-    return {row["id"]: Status(row["status"]) for row in rows}
-
-
-def insert_series(connection: Connection, ids: Sequence[UUID], interval_seconds: Sequence[int]) -> None:
-    """Opens series, one an interval in seconds."""
-    run(connection, "insert_series", {"ids": list(ids), "interval_seconds": list(interval_seconds)})
+    status: Status
+    replayed: bool
 
 
 def insert(connection: Connection, jobs: NewJobs, idempotency_key: str | None) -> list[tuple[bool, bool]]:
@@ -73,35 +46,47 @@ def insert(connection: Connection, jobs: NewJobs, idempotency_key: str | None) -
 def insert_one(connection: Connection, job: NewJobs, idempotency_key: str | None) -> Row:
     """Stores the one job; its row as `dilamme.store.reads.find_job` gives it, but for what comes from elsewhere.
 
-    That is its interval, its dependencies, and the setting for ``max_attempts``: None where neither it nor its type
-    gives any.
+    Its interval and its dependencies are left out; ``max_attempts`` is None where neither it nor its type gives any.
     """
     return fetch(connection, "insert_one", _columns(job, idempotency_key))[0]
 
 
 def _columns(jobs: NewJobs, idempotency_key: str | None) -> dict[str, str | UuidArray | None]:
-    asked = jobs.asked
-    policies = [None if job.on_dependency_failure is _USUAL_POLICY else job.on_dependency_failure for job in asked]
+    def spread(values: Mapping[int, T]) -> list[T | None]:
+        return [values.get(index) for index in range(len(jobs.ids))] if values else []
+
     return {
+        **{column.name: column.spell(jobs.chosen[column.name]) for column in CHOSEN},
         "ids": UuidArray(jobs.ids),
-        "types": word_array([job.type for job in asked]),
-        "priorities": number_array([job.priority for job in asked]),
-        "max_attempts": sparse_array([job.max_attempts for job in asked]),
-        "unmet": sparse_array(_spread(jobs.unmet, len(asked))),
-        "policies": sparse_array(policies),
-        "scheduled_at": sparse_array([job.scheduled_at for job in asked], datetime.isoformat),
-        "series_ids": sparse_array(_spread(jobs.series_ids, len(asked))),
-        "payloads": text_array([job.payload for job in asked]),
-        "failures": sparse_array(_spread(jobs.failures, len(asked))),
+        "unmet": sparse_array(spread(jobs.unmet)),
+        "scheduled_at": sparse_array(jobs.scheduled_at, datetime.isoformat),
+        "series_ids": sparse_array(spread(jobs.series_ids)),
+        "failures": sparse_array(spread(jobs.failures)),
         "idempotency_key": idempotency_key,
     }
 
 
-def _spread(values: Mapping[int, T], count: int) -> list[T | None]:
-    return [values.get(place) for place in range(count)] if values else []
+def lock_job(connection: Connection, job_id: UUID) -> LockedJob | None:
+    """The job, held still; None if there is no such job."""
+    rows = fetch(connection, "lock_job", {"id": job_id})
+    return LockedJob(Status(rows[0]["status"]), rows[0]["replayed"]) if rows else None
 
 
-def insert_edges(connection: Connection, edges: Sequence[tuple[UUID, UUID]]) -> None:
-    """Stores (child, parent) pairs."""
-    child_ids, parent_ids = [child for child, _ in edges], [parent for _, parent in edges]
-    run(connection, "insert_edges", {"child_ids": child_ids, "parent_ids": parent_ids})
+def cancel(connection: Connection, ids: Collection[UUID], message: str) -> list[Ended]:
+    """Cancels those that are pending."""
+    return fetch_as(connection, Ended, "cancel", {"ids": list(ids), "message": message})
+
+
+def replay(connection: Connection, ids: Collection[UUID]) -> list[UUID]:
+    """Revives those that are dead; their ids."""
+    return [row["id"] for row in fetch(connection, "replay", {"ids": list(ids)})]
+
+
+def dead_jobs(connection: Connection, type_: str | None, limit: int) -> list[UUID]:
+    """The oldest dead jobs, of one type or of all."""
+    return [row["id"] for row in fetch(connection, "dead_jobs", {"type": type_, "limit": limit})]
+
+
+def any_dead(connection: Connection, type_: str | None) -> bool:
+    """Is there a dead job, of one type or of any?"""
+    return bool(fetch(connection, "any_dead", {"type": type_})[0]["found"])

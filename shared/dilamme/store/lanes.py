@@ -16,8 +16,8 @@ class Terms:
     """On which terms a worker claims."""
 
     worker: UUID  # the token of its slot
-    most: int  # jobs
-    reach: int  # jobs looked at: `most`, and some for those that rivals hold locked
+    limit: int  # jobs
+    reach: int  # jobs looked at: `limit`, and some for those that rivals hold locked
     idle: bool  # nothing else in hand, so a job on its last attempt may be taken, alone
     lease_seconds: float
     ageing_seconds: float
@@ -59,7 +59,7 @@ def _parameters(terms: Terms, token: UUID) -> dict[str, object]:
     return {
         "token": token,
         "worker": terms.worker,
-        "most": terms.most,
+        "limit": terms.limit,
         "reach": terms.reach,
         "idle": terms.idle,
         "lease": timedelta(seconds=terms.lease_seconds),
@@ -75,9 +75,9 @@ def work_left(connection: Connection) -> bool:
 
 
 def near_future(
-    connection: Connection, since: datetime, ahead_seconds: float, most: int
+    connection: Connection, since: datetime, ahead_seconds: float, limit: int
 ) -> tuple[datetime, list[tuple[UUID, datetime]]]:
-    """The time, and ids and ready times of what falls due after ``since`` and within ``ahead_seconds`` of now; ``most`` at the most."""
-    parameters = {"since": since, "ahead": timedelta(seconds=ahead_seconds), "most": most}
+    """The time, and ids and ready times of what falls due after ``since`` and within ``ahead_seconds`` of now; at most ``limit``."""
+    parameters = {"since": since, "ahead": timedelta(seconds=ahead_seconds), "limit": limit}
     rows = fetch(connection, "near_future", parameters)
     return rows[0]["now"], [(row["id"], row["ready_at"]) for row in rows if row["id"] is not None]

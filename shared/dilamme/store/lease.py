@@ -25,7 +25,7 @@ def resign(connection: Connection, owner: UUID, epoch: int) -> None:
 
 
 def nobody_leads(connection: Connection) -> bool:
-    """Is there neither a leader nor one that has been invited?"""
+    """Is there neither a leader nor one that has been invoked?"""
     return bool(fetch(connection, "nobody_leads")[0]["nobody_leads"])
 
 
@@ -39,14 +39,14 @@ def depose(connection: Connection, owner: UUID, hold_seconds: float) -> bool:
     return bool(fetch(connection, "depose", {"owner": owner, "hold": timedelta(seconds=hold_seconds)}))
 
 
-def invite_leader(connection: Connection, hold_seconds: float) -> bool:
+def reserve_lead(connection: Connection, hold_seconds: float) -> bool:
     """True for one of all the callers who see that nobody leads: it then invokes a scheduler."""
-    return bool(fetch(connection, "invite_leader", {"hold": timedelta(seconds=hold_seconds)}))
+    return bool(fetch(connection, "reserve_lead", {"hold": timedelta(seconds=hold_seconds)}))
 
 
-def withdraw_invitation(connection: Connection) -> None:
-    """The invocation failed: the next caller may try."""
-    run(connection, "withdraw_invitation")
+def take_back_lead(connection: Connection) -> None:
+    """The invoke failed: the next caller may try."""
+    run(connection, "take_back_lead")
 
 
 def move_sweep(connection: Connection, epoch: int, swept_to: UUID | None) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dilamme.store.connection import Connection, fetch, run
+from dilamme.store.connection import Connection, fetch_as, run
 from dilamme.store.ids import new_ids
 
 
@@ -30,9 +30,9 @@ def announce(connection: Connection, messages: Mapping[UUID, Mapping[str, Any]])
     run(connection, "announce", parameters)
 
 
-def pick(connection: Connection, most: int, hold_seconds: float) -> list[Letter]:
+def pick(connection: Connection, limit: int, hold_seconds: float) -> list[Letter]:
     """Takes messages to send; whoever fails to send them leaves them to be picked again after ``hold_seconds``."""
-    return [Letter(**row) for row in fetch(connection, "pick", {"most": most, "hold": timedelta(seconds=hold_seconds)})]
+    return fetch_as(connection, Letter, "pick", {"limit": limit, "hold": timedelta(seconds=hold_seconds)})
 
 
 def sent(connection: Connection, ids: Sequence[UUID]) -> None:

@@ -24,10 +24,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A page's place: at most ``most`` jobs, older than ``before``."""
+    """A page's place: at most ``limit`` jobs, older than ``before``."""
 
     before: UUID
-    most: int
+    limit: int
     max_attempts: int  # the setting, for jobs and types that give none
 
 
@@ -42,14 +42,14 @@ def statuses_of(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Sta
     return {row["id"]: Status(row["status"]) for row in fetch(connection, "statuses_of", {"ids": list(ids)})}
 
 
-def few_of_status(connection: Connection, status: Status, most: int) -> list[UUID]:
-    """Up to ``most`` jobs of a status, in no particular order."""
-    return [row["id"] for row in fetch(connection, _FEW[status], {"status": status, "most": most})]
+def few_of_status(connection: Connection, status: Status, limit: int) -> list[UUID]:
+    """Up to ``limit`` jobs of a status, in no particular order."""
+    return [row["id"] for row in fetch(connection, _FEW[status], {"status": status, "limit": limit})]
 
 
-def few_in_series(connection: Connection, series_id: UUID, most: int) -> list[UUID]:
-    """Up to ``most`` jobs of a series, in no particular order."""
-    return [row["id"] for row in fetch(connection, "few_in_series", {"series_id": series_id, "most": most})]
+def few_in_series(connection: Connection, series_id: UUID, limit: int) -> list[UUID]:
+    """Up to ``limit`` jobs of a series, in no particular order."""
+    return [row["id"] for row in fetch(connection, "few_in_series", {"series_id": series_id, "limit": limit})]
 
 
 def page_among(connection: Connection, ids: Sequence[UUID], filter_: Filter, slice_: Slice) -> list[Row]:
@@ -69,37 +69,19 @@ def explain_job(connection: Connection, job_id: UUID, max_attempts: int) -> Row 
     return rows[0] if rows else None
 
 
-def waits_on(connection: Connection, job_id: UUID, most: int) -> list[Row]:
-    """Up to ``most`` dependencies that have not completed, {id, status}, hopeless ones first."""
-    return fetch(connection, "waits_on", {"id": job_id, "most": most})
+def waits_on(connection: Connection, job_id: UUID, limit: int) -> list[Row]:
+    """Up to ``limit`` dependencies that have not completed, {id, status}, hopeless ones first."""
+    return fetch(connection, "waits_on", {"id": job_id, "limit": limit})
 
 
-def count_ahead(connection: Connection, bounds: Mapping[int, Bound], most: int) -> int:
-    """How many ready jobs lie below their lane's bound; each lane is counted up to ``most``."""
+def count_ahead(connection: Connection, bounds: Mapping[int, Bound], limit: int) -> int:
+    """How many ready jobs lie below their lane's bound; each lane is counted up to ``limit``."""
     parameters = {
         "priorities": list(bounds),
         "ready_at": [bound.ready_at for bound in bounds.values()],
         "created_at": [bound.created_at for bound in bounds.values()],
         "ids": [bound.id for bound in bounds.values()],
-        "most": most,
+        "limit": limit,
     }
     ahead: int = fetch(connection, "count_ahead", parameters)[0]["ahead"]
     return ahead
-
-
-def count_jobs(connection: Connection, most: int, fewer: int) -> list[Row]:
-    """{kind, priority, jobs, capped}; the kind is a status, or one of the three of ``pending``.
-
-    Ready and dead jobs are counted up to ``most`` a priority, the others up to ``fewer``.
-    """
-    return fetch(connection, "count_jobs", {"most": most, "fewer": fewer})
-
-
-def pulse(connection: Connection) -> Row:
-    """{at, alive, last_tick_at, oldest_ready_seconds}."""
-    return fetch(connection, "pulse")[0]
-
-
-def any_dead(connection: Connection, type_: str | None) -> bool:
-    """Is there a dead job, of one type or of any?"""
-    return bool(fetch(connection, "any_dead", {"type": type_})[0]["found"])

@@ -1,35 +1,25 @@
-"""The leader's bounded chores (``sql/upkeep.sql``)."""
+"""Retention: ended jobs are deleted once they are old enough (``sql/retention.sql``)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from dilamme.store.connection import Connection, Row, fetch, run
+from dilamme.store.connection import Connection, fetch, fetch_as, run
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A job whose counter was held against its parents."""
+class Pruned:
+    """A deleted job, and what may now have lost its last job."""
 
     id: UUID
-    blocked: bool
-    disagrees: bool
+    idempotency_key: str | None
+    series_id: UUID | None
 
 
-def sweep(connection: Connection, reach: int) -> list[Checked]:
-    """Checks ``reach`` blocked jobs after the sweep's cursor, and the heads of the lanes; in id order."""
-    return [Checked(**row) for row in fetch(connection, "sweep", {"reach": reach})]
-
-
-def mend(connection: Connection, ids: Sequence[UUID]) -> list[UUID]:
-    """Sets counters to what the parents say; those that were wrong."""
-    return [row["id"] for row in fetch(connection, "mend", {"ids": list(ids)})]
-
-
-def lock_prunable(connection: Connection, status: str, keep_seconds: float, most: int) -> list[UUID]:
+def lock_prunable(connection: Connection, status: str, keep_seconds: float, limit: int) -> list[UUID]:
     """Jobs past their retention that no live job waits on."""
-    parameters = {"status": status, "keep": timedelta(seconds=keep_seconds), "most": most}
+    parameters = {"status": status, "keep": timedelta(seconds=keep_seconds), "limit": limit}
     return [row["id"] for row in fetch(connection, "lock_prunable", parameters)]
 
 
@@ -38,17 +28,7 @@ def prune_edges(connection: Connection, ids: Sequence[UUID]) -> None:
     run(connection, "prune_edges", {"ids": list(ids)})
 
 
-def prune(connection: Connection, ids: Sequence[UUID], status: str, keep_seconds: float) -> list[Row]:
-    """Deletes those jobs that still may be; {id, idempotency_key, series_id} each."""
+def prune(connection: Connection, ids: Sequence[UUID], status: str, keep_seconds: float) -> list[Pruned]:
+    """Deletes those jobs that still may be deleted."""
     parameters = {"ids": list(ids), "status": status, "keep": timedelta(seconds=keep_seconds)}
-    return fetch(connection, "prune", parameters)
-
-
-def prune_keys(connection: Connection, keys: Sequence[str]) -> None:
-    """Deletes idempotency keys none of whose jobs is left."""
-    run(connection, "prune_keys", {"keys": list(keys)})
-
-
-def prune_series(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Deletes series none of whose jobs is left."""
-    run(connection, "prune_series", {"ids": list(ids)})
+    return fetch_as(connection, Pruned, "prune", parameters)

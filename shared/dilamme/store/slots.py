@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from dilamme.store.connection import Connection, fetch, run
+from dilamme.store.connection import Connection, fetch, fetch_as, run
 
 
 @dataclass(frozen=True, slots=True)
-class Invitation:
-    """A slot taken for a worker that has yet to come."""
+class Reservation:
+    """A slot taken for a worker that has yet to come. Its state in the table is ``invited``."""
 
     slot: int
     token: UUID
@@ -25,25 +25,25 @@ class Occupancy:
     started: int
 
 
-def provide(connection: Connection, slots: int) -> None:
-    """Makes the number of slots ``slots``: adds what is missing, withdraws what is too many and free."""
-    run(connection, "provide", {"slots": slots})
-    run(connection, "withdraw", {"slots": slots})
+def provide_slots(connection: Connection, slots: int) -> None:
+    """Makes the number of slots ``slots``: adds the missing ones, removes free ones that are too many."""
+    run(connection, "provide_slots", {"slots": slots})
+    run(connection, "remove_slots", {"slots": slots})
 
 
-def invite(connection: Connection, tokens: Sequence[UUID], slots: int, hold_seconds: float) -> list[Invitation]:
+def reserve(connection: Connection, tokens: Sequence[UUID], slots: int, hold_seconds: float) -> list[Reservation]:
     """Takes a free slot for each token, as far as there are any; each is held for ``hold_seconds``."""
     parameters = {"tokens": list(tokens), "slots": slots, "hold": timedelta(seconds=hold_seconds)}
-    return [Invitation(**row) for row in fetch(connection, "invite", parameters)]
+    return fetch_as(connection, Reservation, "reserve", parameters)
 
 
-def invite_or_look(
+def reserve_or_look(
     connection: Connection, token: UUID, slots: int, hold_seconds: float
-) -> tuple[Invitation | None, bool]:
+) -> tuple[Reservation | None, bool]:
     """A free slot for the token, held for ``hold_seconds``, or None; and whether nobody leads, as `lease.nobody_leads`."""
     parameters = {"token": token, "slots": slots, "hold": timedelta(seconds=hold_seconds)}
-    row = fetch(connection, "invite_or_look", parameters)[0]
-    return None if row["slot"] is None else Invitation(row["slot"], token), row["nobody_leads"]
+    row = fetch(connection, "reserve_or_look", parameters)[0]
+    return None if row["slot"] is None else Reservation(row["slot"], token), row["nobody_leads"]
 
 
 def start(connection: Connection, slot: int, token: UUID, hold_seconds: float) -> bool:
@@ -67,7 +67,7 @@ def free(connection: Connection, tokens: Sequence[UUID]) -> int:
 
 
 def take_back(connection: Connection, tokens: Sequence[UUID]) -> None:
-    """Frees the slots of invitations whose invoke failed, unless the worker has come all the same."""
+    """Frees reserved slots whose invoke failed, unless the worker has come all the same."""
     run(connection, "take_back", {"tokens": list(tokens)})
 
 
@@ -79,4 +79,4 @@ def free_overdue(connection: Connection, slots: int) -> int:
 
 def count_slots(connection: Connection, slots: int) -> Occupancy:
     """How many of the ``slots`` are free, invited, started."""
-    return Occupancy(**fetch(connection, "count_slots", {"slots": slots})[0])
+    return fetch_as(connection, Occupancy, "count_slots", {"slots": slots})[0]

@@ -1,8 +1,8 @@
 """Reads the named blocks of ``sql/*.sql``.
 
 A file is a catalogue: ``-- name: claim`` opens a block, ``-- fragment: lane_heads`` one that only serves others, and
-``-- include: lane_heads`` puts it there, so that each condition is written once. aiosql, the library for this, makes
-its functions at run time, which mypy cannot see, and has no fragments.
+``-- include: lane_heads`` puts it there, so that each condition is written once. ``make sql BLOCK=claim`` prints a
+statement whole. aiosql, the library for this, makes its functions at run time, which mypy cannot see, and has no fragments.
 """
 
 import re
@@ -11,14 +11,17 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from dilamme.store import job_columns
+
 _OPENING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
 
 
 @cache
 def fragments() -> Mapping[str, str]:
-    """Every fragment, of all files, by name."""
-    return MappingProxyType({name: body for kind, name, body in _all_blocks() if kind == "fragment"})
+    """Every fragment, of all files and of the table of columns, by name."""
+    written = {name: body for kind, name, body in _all_blocks() if kind == "fragment"}
+    return MappingProxyType({**written, **job_columns.fragments()})
 
 
 @cache

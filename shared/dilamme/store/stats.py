@@ -1,28 +1,75 @@
-"""Measurements of the queue and of its server (``sql/gauges.sql``)."""
+"""Measurements of the queue and of its server (``sql/stats.sql``)."""
 
-from dilamme.store.connection import Connection, Row, fetch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
+from dilamme.store.connection import Connection, fetch, fetch_as
 
-def gauge_jobs(connection: Connection, most: int) -> Row:
-    """{dead, running, ready_p1, ready_p2, ready_p3, oldest_ready_seconds}; each count stops at ``most``."""
-    return fetch(connection, "gauge_jobs", {"most": most})[0]
-
-
-def gauge_slots(connection: Connection) -> Row:
-    """{invited, started}: workers called, and workers at work."""
-    return fetch(connection, "gauge_slots")[0]
+KINDS = ("ready", "scheduled", "blocked", "running", "completed", "dead", "cancelled")
 
 
-def gauge_outbox(connection: Connection) -> Row:
-    """{oldest_letter_seconds}: how long the oldest dead letter has waited to be sent; 0 if none does."""
-    return fetch(connection, "gauge_outbox")[0]
+@dataclass(frozen=True, slots=True)
+class JobCount:
+    """How many jobs of a kind and priority; ``capped`` if counting stopped there. Kinds split ``pending`` in three."""
+
+    kind: str
+    priority: int
+    jobs: int
+    capped: bool
 
 
-def gauge_server(connection: Connection) -> Row:
-    """{connections, oldest_snapshot_seconds}; the second None where this role may not see it."""
-    return fetch(connection, "gauge_server")[0]
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The scheduler's last sign of life, and the age in seconds of the ready job that waits longest."""
+
+    at: datetime
+    alive: bool
+    last_tick_at: datetime | None
+    oldest_ready_seconds: float | None
 
 
-def connection_limits(connection: Connection) -> Row:
-    """{max_connections, reserved, usable}: usable by ordinary roles, all databases together."""
-    return fetch(connection, "connection_limits")[0]
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """Connections of all databases; the oldest snapshot's age in seconds, None where this role may not see it."""
+
+    connections: int
+    oldest_snapshot_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections the server has, all databases together; ``usable`` by ordinary roles."""
+
+    max_connections: int
+    reserved: int
+    usable: int
+
+
+def count_jobs(connection: Connection, limits: Mapping[str, int]) -> list[JobCount]:
+    """Counts by kind and priority, each kind up to its limit (of running and blocked jobs all priorities together).
+
+    A kind without a limit is not looked at.
+    """
+    return fetch_as(connection, JobCount, "count_jobs", {**dict.fromkeys(KINDS, 0), **limits})
+
+
+def pulse(connection: Connection) -> Pulse:
+    """The scheduler's pulse."""
+    return fetch_as(connection, Pulse, "pulse", {"reach": 1})[0]
+
+
+def gauge_outbox(connection: Connection) -> float:
+    """For how many seconds the oldest dead letter has waited to be sent; 0 if none does."""
+    seconds: float = fetch(connection, "gauge_outbox")[0]["oldest_letter_seconds"]
+    return seconds
+
+
+def gauge_server(connection: Connection) -> ServerLoad:
+    """The server's connections, and its oldest snapshot."""
+    return fetch_as(connection, ServerLoad, "gauge_server")[0]
+
+
+def connection_limits(connection: Connection) -> ConnectionLimits:
+    """How many connections there may be."""
+    return fetch_as(connection, ConnectionLimits, "connection_limits")[0]

@@ -2,8 +2,7 @@
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.settings import Settings
-from dilamme.store import schema as store
-from dilamme.store import stats
+from dilamme.store import schema, stats
 from dilamme.store.connection import Connection
 from dilamme.usecases.migrate import Migrated, check, migrate
 
@@ -30,10 +29,10 @@ def check_connections(connection: Connection, worker_slots: int, api_concurrency
     """
     needed = connections_needed(worker_slots, api_concurrency)
     limits = stats.connection_limits(connection)
-    if needed > limits["usable"]:
+    if needed > limits.usable:
         raise ConfigurationError(
             f"WorkerSlots {worker_slots} and ApiConcurrency {api_concurrency} may need {needed} database connections, and the "
-            f"server gives {limits['usable']} (max_connections {limits['max_connections']} less {limits['reserved']} reserved): "
+            f"server gives {limits.usable} (max_connections {limits.max_connections} less {limits.reserved} reserved): "
             "lower WorkerSlots or ApiConcurrency, choose a larger DatabaseClass, or put a pooler in front"
         )
 
@@ -49,8 +48,8 @@ def deploy(connection: Connection, settings: Settings, api_concurrency: int | No
     """
     if api_concurrency is not None:
         check_connections(connection, settings.worker_slots, api_concurrency)
-    applied = store.applied(connection)
-    if applied and applied[-1].version > store.known_version():
+    applied = schema.applied(connection)
+    if applied and applied[-1].version > schema.known_version():
         check(connection)
-        return Migrated([], applied[-1].version, store.may_create_roles(connection))
+        return Migrated([], applied[-1].version, schema.may_create_roles(connection))
     return migrate(connection, settings)

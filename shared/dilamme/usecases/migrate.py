@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from dilamme.domain.errors import SchemaError
 from dilamme.settings import Settings
-from dilamme.store import schema as store
-from dilamme.store import slots
+from dilamme.store import schema, slots
 from dilamme.store.connection import Connection
 
 
@@ -27,18 +26,18 @@ def migrate(connection: Connection, settings: Settings) -> Migrated:
     """
     _refuse_encoding(connection)
     with connection.transaction():
-        store.lock_migrations(connection)
-        store.prepare(connection)
-        done = {step.version: step for step in store.applied(connection)}
+        schema.lock_migrations(connection)
+        schema.prepare(connection)
+        done = {step.version: step for step in schema.applied(connection)}
         _refuse_foreign(done)
-        missing = [(step, text) for step, text in store.steps() if step.version not in done]
+        missing = [(step, text) for step, text in schema.steps() if step.version not in done]
         for step, text in missing:
-            store.apply(connection, step, text)
-        roles = store.may_create_roles(connection)
+            schema.apply(connection, step, text)
+        roles = schema.may_create_roles(connection)
         if roles:
-            store.create_roles(connection)
-        slots.provide(connection, settings.worker_slots)
-    return Migrated([step.version for step, _ in missing], store.known_version(), roles)
+            schema.create_roles(connection)
+        slots.provide_slots(connection, settings.worker_slots)
+    return Migrated([step.version for step, _ in missing], schema.known_version(), roles)
 
 
 def _refuse_encoding(connection: Connection) -> None:
@@ -49,8 +48,8 @@ def _refuse_encoding(connection: Connection) -> None:
         )
 
 
-def _refuse_foreign(done: dict[int, store.Step]) -> None:
-    known = {step.version: step for step, _ in store.steps()}
+def _refuse_foreign(done: dict[int, schema.Step]) -> None:
+    known = {step.version: step for step, _ in schema.steps()}
     for version, step in done.items():
         if version not in known:
             raise SchemaError(
@@ -69,8 +68,8 @@ def check(connection: Connection) -> None:
     Raises:
         SchemaError: not migrated, too old, or newer and not compatible; the message says what to do.
     """
-    applied = store.applied(connection)
-    known = store.known_version()
+    applied = schema.applied(connection)
+    known = schema.known_version()
     if not applied or applied[-1].version < known:
         have = applied[-1].version if applied else 0
         raise SchemaError(

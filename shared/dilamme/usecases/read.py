@@ -8,8 +8,7 @@ from dilamme.domain import queue_position
 from dilamme.domain.errors import NotFound
 from dilamme.domain.job import Head, Status
 from dilamme.settings import Settings
-from dilamme.store import reads as store
-from dilamme.store import slots
+from dilamme.store import jobs, reads, slots, stats
 from dilamme.store.connection import Connection, Row, one_statement, transaction
 from dilamme.store.reads import Filter, Slice
 from dilamme.usecases.submit import Receipt
@@ -31,7 +30,7 @@ from dilamme.wire.answers import (
 from dilamme.wire.why import RANK_MAX, WAITS_ON_MAX, Facts, Why, explain
 
 PAGE_JOBS_MAX = 200
-COUNT_MAX = 10_000
+COUNT_MAX = 10_000  # of ready and of dead jobs, on which somebody would act
 COUNT_MAX_FOR_THE_REST = 1_000
 # A filter that means no more jobs than this is answered from an index, in full.
 FEW = 2_000
@@ -48,7 +47,7 @@ def find_job(connection: Connection, settings: Settings, job_id: UUID) -> JobVie
         NotFound: there is no such job.
     """
     with one_statement(connection):
-        row = store.find_job(connection, job_id, settings.max_attempts)
+        row = reads.find_job(connection, job_id, settings.max_attempts)
     return JobView.of(_found(row, job_id), settings.ageing_seconds)
 
 
@@ -56,7 +55,7 @@ def describe_one(connection: Connection, settings: Settings, receipt: Receipt) -
     """The single job of a receipt: as it was stored, or, if that was earlier, in its present state."""
     if receipt.row is None:
         return find_job(connection, settings, receipt.ids[0])
-    row = {**receipt.row, "max_attempts": receipt.row["max_attempts"] or settings.max_attempts}
+    row = {**receipt.row, "max_attempts": settings.policy.attempts(receipt.row["max_attempts"])}
     return JobView.of(row, settings.ageing_seconds)
 
 
@@ -67,7 +66,7 @@ def describe_batch(connection: Connection, receipt: Receipt) -> BatchView:
         statuses = receipt.statuses
     else:
         with one_statement(connection):
-            found = store.statuses_of(connection, receipt.ids)
+            found = reads.statuses_of(connection, receipt.ids)
         statuses = [found.get(job_id) for job_id in receipt.ids]
     jobs = zip(receipt.ids, receipt.refs, statuses, strict=True)
     return BatchView(jobs=[BatchedJob(*job) for job in jobs])
@@ -82,28 +81,21 @@ def list_jobs(connection: Connection, settings: Settings, filter_: Filter, limit
     before = _NEWEST if after is None else cursor.decode(after)
     slice_ = Slice(before, limit + 1, settings.max_attempts)
     with transaction(connection):
-        rows, window_end = _page(connection, filter_, slice_)
+        few = None
+        if filter_.series_id is not None:
+            few = reads.few_in_series(connection, filter_.series_id, FEW + 1)
+        elif filter_.status is not None:
+            few = reads.few_of_status(connection, filter_.status, FEW + 1)
+        if few is not None and len(few) <= FEW:
+            rows, window_end = reads.page_among(connection, few, filter_, slice_), None
+        else:
+            rows, window_end = reads.page_of_window(connection, REACH, filter_, slice_)
     shown = rows[:limit]
     last = shown[-1]["id"] if len(rows) > limit else window_end
     return JobPage(
         jobs=[JobSummary.of(row, settings.ageing_seconds) for row in shown],
         next_cursor=cursor.encode(last) if last else None,
     )
-
-
-def _page(connection: Connection, filter_: Filter, slice_: Slice) -> tuple[list[Row], UUID | None]:
-    few = _few(connection, filter_)
-    if few is not None and len(few) <= FEW:
-        return store.page_among(connection, few, filter_, slice_), None
-    return store.page_of_window(connection, REACH, filter_, slice_)
-
-
-def _few(connection: Connection, filter_: Filter) -> list[UUID] | None:
-    if filter_.series_id is not None:
-        return store.few_in_series(connection, filter_.series_id, FEW + 1)
-    if filter_.status is not None:
-        return store.few_of_status(connection, filter_.status, FEW + 1)
-    return None
 
 
 def explain_job(connection: Connection, settings: Settings, job_id: UUID) -> Why:
@@ -113,23 +105,23 @@ def explain_job(connection: Connection, settings: Settings, job_id: UUID) -> Why
         NotFound: there is no such job.
     """
     with transaction(connection):
-        job = _found(store.explain_job(connection, job_id, settings.max_attempts), job_id)
+        job = _found(reads.explain_job(connection, job_id, settings.max_attempts), job_id)
         blocked = job["status"] == Status.PENDING and job["unmet_dependencies"] > 0
         occupancy = slots.count_slots(connection, settings.worker_slots)
+        ahead = 0
+        if is_ready(job):
+            head = Head(job["id"], job["priority"], job["ready_at"], job["created_at"])
+            bounds = queue_position.bounds(head, job["now"], settings.ageing_seconds)
+            ahead = reads.count_ahead(connection, bounds, RANK_MAX)
         facts = Facts(
             job=job,
-            waits_on=store.waits_on(connection, job_id, WAITS_ON_MAX) if blocked else [],
-            ahead=_count_ahead(connection, job, settings.ageing_seconds) if is_ready(job) else 0,
+            waits_on=reads.waits_on(connection, job_id, WAITS_ON_MAX) if blocked else [],
+            ahead=ahead,
             free=occupancy.free,
             slots=settings.worker_slots,
             ageing_seconds=settings.ageing_seconds,
         )
     return explain(facts)
-
-
-def _count_ahead(connection: Connection, job: Row, ageing_seconds: float) -> int:
-    head = Head(job["id"], job["priority"], job["ready_at"], job["created_at"])
-    return store.count_ahead(connection, queue_position.bounds(head, job["now"], ageing_seconds), RANK_MAX)
 
 
 def _found(row: Row | None, job_id: UUID) -> Row:
@@ -138,45 +130,41 @@ def _found(row: Row | None, job_id: UUID) -> Row:
     return row
 
 
-def take_stock(connection: Connection, settings: Settings) -> Stats:
+def read_stats(connection: Connection, settings: Settings) -> Stats:
     """Counts, ages, workers and the scheduler's pulse."""
+    limits = {**dict.fromkeys(stats.KINDS, COUNT_MAX_FOR_THE_REST), "ready": COUNT_MAX, "dead": COUNT_MAX}
     with transaction(connection):
-        counts = store.count_jobs(connection, COUNT_MAX, COUNT_MAX_FOR_THE_REST)
+        counted = stats.count_jobs(connection, limits)
         occupancy = slots.count_slots(connection, settings.worker_slots)
-        pulse = store.pulse(connection)
+        pulse = stats.pulse(connection)
+    by_kind: dict[str, list[stats.JobCount]] = defaultdict(list)
+    for one in counted:
+        by_kind[one.kind].append(one)
+        if one.kind in _PENDING:
+            by_kind["pending"].append(one)
     return Stats(
-        at=pulse["at"],
-        jobs=_job_counts(counts),
-        oldest_ready_seconds=pulse["oldest_ready_seconds"],
+        at=pulse.at,
+        jobs=JobCounts(**{kind: _tally(by_kind[kind]) for kind in JobCounts.model_fields}),
+        oldest_ready_seconds=pulse.oldest_ready_seconds,
         workers=Workers(
             slots=settings.worker_slots, active=occupancy.started, invited=occupancy.invited, free=occupancy.free
         ),
-        scheduler=SchedulerView(alive=pulse["alive"], last_tick_at=pulse["last_tick_at"]),
+        scheduler=SchedulerView(alive=pulse.alive, last_tick_at=pulse.last_tick_at),
     )
 
 
-def _job_counts(rows: list[Row]) -> JobCounts:
-    kinds: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        kinds[row["kind"]].append(row)
-        if row["kind"] in _PENDING:
-            kinds["pending"].append(row)
-    return JobCounts.model_validate({kind: _tally(kinds[kind]) for kind in JobCounts.model_fields})
-
-
-def _tally(rows: list[Row]) -> Tally:
+def _tally(counted: list[stats.JobCount]) -> Tally:
     by_priority = {
-        str(priority): _count([row for row in rows if row["priority"] == priority]) for priority in (1, 2, 3)
+        str(priority): _count([one for one in counted if one.priority == priority]) for priority in (1, 2, 3)
     }
-    whole = _count(rows)
-    return Tally(count=whole.count, capped=whole.capped, by_priority=by_priority)
+    return Tally(**dict(_count(counted)), by_priority=by_priority)
 
 
-def _count(rows: list[Row]) -> Count:
-    return Count(count=sum(row["jobs"] for row in rows), capped=any(row["capped"] for row in rows))
+def _count(counted: list[stats.JobCount]) -> Count:
+    return Count(count=sum(one.jobs for one in counted), capped=any(one.capped for one in counted))
 
 
 def any_dead(connection: Connection, type_: str | None) -> bool:
     """Is there a dead job, of one type or of any?"""
     with transaction(connection):
-        return store.any_dead(connection, type_)
+        return jobs.any_dead(connection, type_)

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from dilamme.domain.errors import Conflict, NotFound
 from dilamme.domain.job import Status
-from dilamme.store import revise as store
+from dilamme.store import jobs
 from dilamme.store.connection import Connection, repeat_on_conflict, transaction
 
 REPLAY_JOBS_MAX = 1_000
@@ -19,18 +19,18 @@ def replay_job(connection: Connection, job_id: UUID) -> bool:
         Conflict: it never died.
     """
     with transaction(connection):
-        job = store.lock_job(connection, job_id)
+        job = jobs.lock_job(connection, job_id)
         if job is None:
             raise NotFound(f"no job has the id {job_id}")
-        if job["status"] is Status.DEAD:
-            return bool(store.replay(connection, [job_id]))
-        if not job["replayed"]:
-            raise Conflict(f"the job is {job['status']}: only a dead job can be replayed")
+        if job.status is Status.DEAD:
+            return bool(jobs.replay(connection, [job_id]))
+        if not job.replayed:
+            raise Conflict(f"the job is {job.status}: only a dead job can be replayed")
         return False
 
 
 @repeat_on_conflict
-def replay_dead(connection: Connection, type_: str | None, most: int = REPLAY_JOBS_MAX) -> list[UUID]:
-    """Revives the ``most`` oldest dead jobs, of one type or of all; their ids. Repeat until it returns none."""
+def replay_dead(connection: Connection, type_: str | None, limit: int = REPLAY_JOBS_MAX) -> list[UUID]:
+    """Revives the ``limit`` oldest dead jobs, of one type or of all; their ids. Repeat until it returns none."""
     with transaction(connection):
-        return store.replay(connection, store.dead_jobs(connection, type_, most))
+        return jobs.replay(connection, jobs.dead_jobs(connection, type_, limit))

@@ -23,22 +23,15 @@ from pydantic_core import PydanticCustomError
 
 from dilamme.domain.errors import Fault, InvalidInput, TooLarge
 from dilamme.domain.job import OnDependencyFailure
+from dilamme.domain.patterns import IN_WORDS, REF_PATTERN, TYPE_PATTERN
+from dilamme.wire.canonical_json import json_text
 
-TYPE_PATTERN = r"^[a-z][a-z0-9_.-]{0,99}$"
 PAYLOAD_BYTES_MAX = 256 * 1024
 BATCH_JOBS_MAX = 1_000
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 DEPENDENCIES_MAX = 1_000
 INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
-JSON_DEPTH_MAX = 200
 FIELDS_MAX = 50
-IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
-REF_PATTERN = r"^[\x21-\x7e]{1,100}$"
-IN_WORDS = {
-    TYPE_PATTERN: "up to 100 of a-z, 0-9, '_', '.' and '-', the first a letter: such as email.send",
-    IDEMPOTENCY_KEY_PATTERN: "1 to 255 visible ASCII characters, without spaces",
-    REF_PATTERN: "1 to 100 visible ASCII characters, without spaces",
-}
 
 # datetime.fromisoformat alone takes far more than RFC 3339 (weeks, no zone, no seconds).
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
@@ -48,99 +41,6 @@ _SHOULD = re.compile(r"^\w+ should")  # pydantic's "Input should", "List should"
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 _TOO_LARGE = "too_large"
 S = TypeVar("S", bound="Submission")
-
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
-# `encode` makes this anew for each value, which costs more than a small one's text. CPython has it, undocumented.
-_make_in_c = getattr(json.encoder, "c_make_encoder", None)
-_encode_in_c = _make_in_c and _make_in_c(
-    None,  # looks for no circles: it runs into them, and `encode` tells
-    _encoder.default,
-    json.encoder.encode_basestring,
-    _encoder.indent,
-    _encoder.key_separator,
-    _encoder.item_separator,
-    _encoder.sort_keys,
-    _encoder.skipkeys,
-    _encoder.allow_nan,
-)
-
-
-def _canonical(value: Any) -> str:
-    try:
-        return "".join(_encode_in_c(value, 0)) if _encode_in_c else _encoder.encode(value)
-    except Exception:
-        return _encoder.encode(value)  # raises what says more
-
-
-def follows(pattern: str, text: str) -> bool:
-    """Does the whole of ``text`` match one of the patterns above? Python's `$` would let a line's end pass after it."""
-    return re.fullmatch(pattern.strip("^$"), text) is not None
-
-
-def json_text(value: Any) -> str:
-    """``value`` as the canonical JSON that PostgreSQL can hold: keys sorted, no spaces.
-
-    Raises:
-        ValueError: JSON or ``jsonb`` cannot hold it (NaN, NUL, half a surrogate pair, too deep), with the remedy.
-    """
-    try:
-        text = _canonical(value)
-        if not text.isascii():
-            text.encode()  # raises where it is not Unicode text
-    except UnicodeEncodeError:
-        raise ValueError("holds half a surrogate pair, which is not Unicode text: send whole characters") from None
-    except (RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"is not JSON: {_why_not_json(error)}") from None
-    # The encoder is in C and a walk would be in Python, so walk only what looks suspicious.
-    if "\\u0000" in text and _holds_nul(value):
-        raise ValueError("holds the character NUL (\\u0000), which PostgreSQL cannot store: remove it")
-    if len(text) > JSON_DEPTH_MAX < text.count("[") + text.count("{") and _depth_exceeds(value, JSON_DEPTH_MAX):
-        raise ValueError(f"is nested more than {JSON_DEPTH_MAX} levels deep: flatten it")
-    return text
-
-
-def _why_not_json(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return f"it is nested too deeply (at most {JSON_DEPTH_MAX} levels)"
-    if "Out of range float" in str(error):
-        return "it holds NaN, or a number that is infinite or beyond 1.8e308"
-    if "not supported between" in str(error):
-        return "the keys of an object must all be strings"  # said while sorting them
-    return str(error)
-
-
-def _holds_nul(value: Any) -> bool:
-    return any("\0" in text for text in _strings(value))
-
-
-def _strings(value: Any) -> Iterable[str]:
-    stack = [value]
-    while stack:
-        match stack.pop():
-            case str() as text:
-                yield text
-            case Mapping() as mapping:
-                stack.extend(mapping.keys())
-                stack.extend(mapping.values())
-            case list() | tuple() as items:
-                stack.extend(items)
-
-
-def _depth_exceeds(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
-        level = [child for node in level for child in _children(node)]
-    return any(isinstance(node, Mapping | list | tuple) for node in level)
-
-
-def _children(node: Any) -> Iterable[Any]:
-    match node:
-        case Mapping():
-            return node.values()
-        case list() | tuple():
-            return node
-        case _:
-            return ()
 
 
 def _payload(value: Any) -> str:

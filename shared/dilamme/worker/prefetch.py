@@ -1,4 +1,6 @@
-"""Claims fetched ahead, on a second connection, while the first one settles: a backlog of short jobs keeps both busy."""
+"""Claims fetched before they are needed, on a second connection, while the first one settles: a backlog of short jobs keeps
+both busy.
+"""
 
 import threading
 from collections import deque
@@ -13,11 +15,11 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.store.connection import Connection
 
-DEPTH = 2  # the next fetch need not wait until the controller, who may be settling, has seen the one before
+DEPTH = 2  # the next fetch need not wait until the loop, which may be settling, has seen the one before
 Fetch = Callable[[Connection], list[Claim]]
 
 
-class Ahead:
+class Prefetch:
     """Up to `DEPTH` fetches, one after the other in a thread of its own, which opens its connection for the first one.
 
     ``arrived`` is called in that thread when a fetch has ended, well or badly.

@@ -45,7 +45,7 @@ SET status = 'pending',
 -- include: mine
 RETURNING job.id
 
--- name: hand_back
+-- name: return_claim
 -- The claim costs no attempt. Without a delay the job keeps its ready time, and so its place in line; a handler that
 -- snoozed, or a type that nobody knows, comes back later.
 UPDATE dilamme.jobs AS job
@@ -57,27 +57,20 @@ SET status = 'pending', attempt = job.attempt - 1, started_at = CASE WHEN job.at
 -- include: mine
 RETURNING job.id
 
--- name: carried_by
--- What runs under a worker's token: after a lost COMMIT, or when the platform reports that worker lost.
+-- name: held_by
+-- The claims under a worker's token: after a lost COMMIT, or when the platform reports that worker lost.
 SELECT job.id, job.type, job.attempt, job.token, job.series_id,
-       coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts,
-       coalesce(job_type.backoff_base_seconds, %(backoff_base_seconds)s) AS backoff_base_seconds,
-       coalesce(job_type.backoff_cap_seconds, %(backoff_cap_seconds)s) AS backoff_cap_seconds
-FROM dilamme.jobs AS job LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
+-- include: policy
+FROM dilamme.jobs AS job
+-- include: with_its_type
 WHERE job.status = 'running' AND job.lease_expires_at IS NOT NULL AND job.worker = %(worker)s
 ORDER BY job.id
 
 -- name: expired
 -- Claims whose lease has run out, whoever held them.
 SELECT job.id, job.type, job.attempt, job.token, job.series_id,
-       coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS max_attempts,
-       coalesce(job_type.backoff_base_seconds, %(backoff_base_seconds)s) AS backoff_base_seconds,
-       coalesce(job_type.backoff_cap_seconds, %(backoff_cap_seconds)s) AS backoff_cap_seconds
-FROM dilamme.jobs AS job LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
+-- include: policy
+FROM dilamme.jobs AS job
+-- include: with_its_type
 WHERE job.status = 'running' AND job.lease_expires_at <= dilamme.clock()
-ORDER BY job.lease_expires_at LIMIT %(most)s
-
--- name: dependency_results
-SELECT parent.id, parent.result
-FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
-WHERE edge.child_id = %(id)s
+ORDER BY job.lease_expires_at LIMIT %(limit)s

@@ -1,4 +1,21 @@
--- What follows a job's end, in the same transaction: its children, and its series' next occurrence.
+-- The edges of the DAG, and the counters of what a job still waits for.
+
+-- name: lock_parents
+-- FOR SHARE holds off the parent's completion until the edge is committed: a completion that looked for children a
+-- moment earlier would miss this one, which then waited for ever.
+SELECT id, status FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR SHARE
+
+-- name: insert_edges
+INSERT INTO dilamme.job_dependencies (child_id, parent_id)
+SELECT e.child_id, e.parent_id FROM unnest(%(child_ids)s::uuid[], %(parent_ids)s::uuid[]) AS e (child_id, parent_id)
+
+-- name: edges_of
+SELECT child_id, parent_id FROM dilamme.job_dependencies WHERE child_id = ANY(%(ids)s::uuid[])
+
+-- name: dependency_results
+SELECT parent.id, parent.result
+FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
+WHERE edge.child_id = %(id)s
 
 -- name: release
 -- A statement of its own, after the parents' rows are locked: its snapshot sees every child whose insertion held those
@@ -32,33 +49,35 @@ WHERE job.status = 'pending' AND job.id = ANY(ARRAY(
     ORDER BY child.id FOR NO KEY UPDATE))
 RETURNING job.id, job.series_id
 
--- name: lock_series
--- Before the jobs, in id order: who ends a series and who extends it take turns here.
-SELECT id, interval_seconds, ended_at FROM dilamme.series
-WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR NO KEY UPDATE
-
--- name: end_series
-UPDATE dilamme.series SET ended_at = dilamme.clock() WHERE id = ANY(%(ids)s::uuid[]) AND ended_at IS NULL RETURNING id
-
--- name: edges_of
-SELECT child_id, parent_id FROM dilamme.job_dependencies WHERE child_id = ANY(%(ids)s::uuid[])
-
--- name: insert_next
--- The next occurrence, on the grid. The two unique indexes on the series make a second one impossible.
-INSERT INTO dilamme.jobs (
-    id, type, status, priority, max_attempts, unmet_dependencies, on_dependency_failure, created_at, scheduled_at,
-    ready_at, series_id, payload
+-- name: sweep
+-- Rows whose counter disagrees with their parents: blocked ones after the sweep's cursor, and heads of the lanes (which the
+-- gate would refuse at every claim). One snapshot shows a completion and its release together or not at all, so what
+-- is found here is real; nothing should ever be.
+WITH head AS (
+-- include: lane_heads
+),
+checked AS MATERIALIZED (
+    SELECT id FROM (
+        SELECT id FROM dilamme.jobs WHERE status = 'pending' AND unmet_dependencies > 0
+           AND id > coalesce((SELECT swept_to FROM dilamme.scheduler_lease), '00000000-0000-0000-0000-000000000000')
+        ORDER BY id LIMIT %(reach)s) AS blocked
+    UNION
+    SELECT id FROM head
 )
-SELECT next.id, previous.type, 'pending', previous.priority, previous.max_attempts, next.unmet,
-       previous.on_dependency_failure, dilamme.clock(), next.slot, greatest(next.slot, dilamme.clock()),
-       previous.series_id, previous.payload
-FROM unnest(%(ids)s::uuid[], %(previous_ids)s::uuid[], %(slots)s::timestamptz[], %(unmet)s::integer[])
-    AS next (id, previous_id, slot, unmet)
-JOIN dilamme.jobs AS previous ON previous.id = next.previous_id
-JOIN dilamme.series ON series.id = previous.series_id
-WHERE series.ended_at IS NULL AND NOT previous.replayed
-ON CONFLICT DO NOTHING
-RETURNING id
+SELECT job.id, job.unmet_dependencies > 0 AS blocked, job.unmet_dependencies <> (
+    SELECT count(*) FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
+    WHERE edge.child_id = job.id AND parent.status <> 'completed') AS disagrees
+FROM dilamme.jobs AS job WHERE job.id = ANY(ARRAY(SELECT id FROM checked))
+ORDER BY job.id
 
--- name: clock
-SELECT dilamme.clock() AS now
+-- name: mend
+-- With the parents locked FOR SHARE, so that none completes between the count and the write.
+UPDATE dilamme.jobs AS job
+SET unmet_dependencies = counted.unmet, ready_at = greatest(job.ready_at, dilamme.clock())
+FROM (
+    SELECT child.id, (
+        SELECT count(*) FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
+        WHERE edge.child_id = child.id AND parent.status <> 'completed') AS unmet
+    FROM unnest(%(ids)s::uuid[]) AS child (id)) AS counted
+WHERE job.id = counted.id AND job.status = 'pending' AND job.unmet_dependencies <> counted.unmet
+RETURNING job.id

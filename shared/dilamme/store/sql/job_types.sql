@@ -14,3 +14,16 @@ SET max_attempts = excluded.max_attempts, timeout_seconds = excluded.timeout_sec
 WHERE (job_types.max_attempts, job_types.timeout_seconds, job_types.backoff_base_seconds, job_types.backoff_cap_seconds)
     IS DISTINCT FROM
       (excluded.max_attempts, excluded.timeout_seconds, excluded.backoff_base_seconds, excluded.backoff_cap_seconds)
+
+-- fragment: with_its_type
+LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
+
+-- fragment: attempts_allowed
+-- domain/policy.py's rule: the job's own value, else its type's, else the setting.
+coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s)
+
+-- fragment: policy
+-- include: attempts_allowed
+       AS max_attempts,
+       coalesce(job_type.backoff_base_seconds, %(backoff_base_seconds)s) AS backoff_base_seconds,
+       coalesce(job_type.backoff_cap_seconds, %(backoff_cap_seconds)s) AS backoff_cap_seconds

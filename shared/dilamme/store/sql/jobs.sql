@@ -1,47 +1,29 @@
--- Storing jobs.
-
--- name: take_key
--- The unique index makes a rival with the same key wait here: if it commits, no row comes back and `find_key` shows
--- its jobs; if it rolls back, the key is ours.
-INSERT INTO dilamme.idempotency_keys (key, request_hash, job_ids, refs)
-VALUES (%(key)s, %(request_hash)s, %(job_ids)s::uuid[], %(refs)s)
-ON CONFLICT (key) DO NOTHING
-RETURNING key
-
--- name: find_key
-SELECT request_hash, job_ids, refs FROM dilamme.idempotency_keys WHERE key = %(key)s
-
--- name: lock_parents
--- FOR SHARE holds off the parent's completion until the edge is committed: a completion that looked for children a
--- moment earlier would miss this one, which then waited for ever.
-SELECT id, status FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR SHARE
-
--- name: insert_series
-INSERT INTO dilamme.series (id, interval_seconds, created_at)
-SELECT s.id, s.interval_seconds, dilamme.clock()
-FROM unnest(%(ids)s::uuid[], %(interval_seconds)s::integer[]) AS s (id, interval_seconds)
+-- Jobs: stored, cancelled, replayed.
 
 -- fragment: new_jobs
 -- One statement, so that a batch shares one creation time and its ids (UUIDv7) keep its order. A time in the past buys
--- no priority: the job is ready from now. What most jobs do not have is NULL, which costs nothing on the way here.
+-- no priority: the job is ready from now. A column that most jobs leave out comes as NULL, which costs nothing on the way.
+-- The `chosen_` fragments are made from the table in store/job_columns.py.
 INSERT INTO dilamme.jobs AS job (
-    id, type, status, priority, max_attempts, unmet_dependencies, on_dependency_failure, created_at, scheduled_at,
-    ready_at, finished_at, series_id, idempotency_key, payload, errors
+    id, status, unmet_dependencies, created_at, scheduled_at, ready_at, finished_at, series_id, idempotency_key, errors,
+-- include: chosen_columns
 )
-SELECT s.id, s.type, CASE WHEN s.failure IS NULL THEN 'pending' ELSE 'cancelled' END, s.priority, s.max_attempts,
-       coalesce(s.unmet, 0), coalesce(s.policy, 'wait'), dilamme.clock(), coalesce(s.scheduled_at, dilamme.clock()),
-       greatest(s.scheduled_at, dilamme.clock()), CASE WHEN s.failure IS NOT NULL THEN dilamme.clock() END, s.series_id,
-       %(idempotency_key)s, s.payload,
+SELECT s.id, CASE WHEN s.failure IS NULL THEN 'pending' ELSE 'cancelled' END, coalesce(s.unmet, 0), dilamme.clock(),
+       coalesce(s.scheduled_at, dilamme.clock()), greatest(s.scheduled_at, dilamme.clock()),
+       CASE WHEN s.failure IS NOT NULL THEN dilamme.clock() END, s.series_id, %(idempotency_key)s,
        CASE WHEN s.failure IS NULL THEN '[]' ELSE jsonb_build_array(jsonb_build_object(
-           'reason', 'dependency_failed', 'message', s.failure, 'attempt', 0, 'at', dilamme.clock())) END
+           'reason', 'dependency_failed', 'message', s.failure, 'attempt', 0, 'at', dilamme.clock())) END,
+-- include: chosen_values
 FROM unnest(
-    %(ids)s::uuid[], %(types)s::text[], %(priorities)s::smallint[], %(max_attempts)s::smallint[], %(unmet)s::integer[],
-    %(policies)s::text[], %(scheduled_at)s::timestamptz[], %(series_ids)s::uuid[], %(payloads)s::jsonb[],
-    %(failures)s::text[]
-) AS s (id, type, priority, max_attempts, unmet, policy, scheduled_at, series_id, payload, failure)
+    %(ids)s::uuid[], %(unmet)s::integer[], %(scheduled_at)s::timestamptz[], %(series_ids)s::uuid[], %(failures)s::text[],
+-- include: chosen_arrays
+) AS s (id, unmet, scheduled_at, series_id, failure,
+-- include: chosen_columns
+)
 
 -- fragment: is_free_and_due
-status = 'pending' AND unmet_dependencies = 0 AS free, ready_at <= dilamme.clock() AS due
+-- include: in_lane
+    AS free, ready_at <= dilamme.clock() AS due
 
 -- name: insert
 -- include: new_jobs
@@ -61,6 +43,44 @@ RETURNING
     , coalesce(job.max_attempts, (
         SELECT job_type.max_attempts FROM dilamme.job_types AS job_type WHERE job_type.type = job.type)) AS max_attempts
 
--- name: insert_edges
-INSERT INTO dilamme.job_dependencies (child_id, parent_id)
-SELECT e.child_id, e.parent_id FROM unnest(%(child_ids)s::uuid[], %(parent_ids)s::uuid[]) AS e (child_id, parent_id)
+-- name: lock_job
+SELECT status, replayed FROM dilamme.jobs WHERE id = %(id)s FOR NO KEY UPDATE
+
+-- name: cancel
+UPDATE dilamme.jobs AS job
+SET status = 'cancelled', finished_at = dilamme.clock(), errors = job.errors || jsonb_build_object(
+        'reason', 'cancelled', 'message', %(message)s::text, 'attempt', job.attempt, 'at', dilamme.clock())
+WHERE job.status = 'pending' AND job.id = ANY(ARRAY(
+    SELECT id FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) AND status = 'pending' ORDER BY id FOR NO KEY UPDATE))
+RETURNING job.id, job.type, job.attempt, job.scheduled_at, job.series_id, job.replayed
+
+-- name: replay
+-- Fresh attempts, old errors. A replayed occurrence stands beside its series' chain and extends it no further.
+UPDATE dilamme.jobs AS job
+SET status = 'pending', attempt = 0, ready_at = dilamme.clock(), started_at = NULL, finished_at = NULL,
+    unknown_since = NULL, replayed = true
+WHERE job.status = 'dead' AND job.id = ANY(ARRAY(
+    SELECT id FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) AND status = 'dead' ORDER BY id FOR NO KEY UPDATE))
+RETURNING job.id
+
+-- name: dead_jobs
+-- The oldest dead letters first: by priorities, which is how the index has them, since a sort of all would read all.
+SELECT id FROM (
+    (SELECT id, finished_at FROM dilamme.jobs
+      WHERE status = 'dead' AND priority = 1 AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)
+      ORDER BY finished_at LIMIT %(limit)s)
+    UNION ALL
+    (SELECT id, finished_at FROM dilamme.jobs
+      WHERE status = 'dead' AND priority = 2 AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)
+      ORDER BY finished_at LIMIT %(limit)s)
+    UNION ALL
+    (SELECT id, finished_at FROM dilamme.jobs
+      WHERE status = 'dead' AND priority = 3 AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)
+      ORDER BY finished_at LIMIT %(limit)s)
+) AS dead
+ORDER BY finished_at, id LIMIT %(limit)s
+
+-- name: any_dead
+SELECT EXISTS (
+    SELECT FROM dilamme.jobs WHERE status = 'dead' AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)
+) AS found

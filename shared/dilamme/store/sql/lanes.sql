@@ -1,12 +1,27 @@
 -- What can run, in the comparator's order: the three lanes, their heads, and the claim.
 
+-- fragment: in_lane
+-- A job lies in its lane while it waits for nothing but its time and a worker. The index jobs_lane has this condition.
+status = 'pending' AND unmet_dependencies = 0
+
+-- fragment: ready
+-- include: in_lane
+AND ready_at <= dilamme.clock()
+
+-- fragment: still_ready
+-- `ready` once more, on the rows that a claim has chosen, under their locks. It says `<= 0` and not `= 0`: without
+-- statistics (the first minute of a burst) the planner would look for the ids in the lanes' index, whose last column they
+-- are, and so read every ready row. It cannot prove that this index serves `<=`.
+job.status = 'pending' AND job.unmet_dependencies <= 0 AND job.ready_at <= dilamme.clock()
+
 -- fragment: lane_heads
 -- Inside one priority the index order is the effective order for every `now`, so the first n of the whole are among
--- the first n of each lane. Three index scans that stop after n rows, whatever the backlog; planned as one.
+-- the first n of each lane. Three index scans stop after n rows, whatever the backlog; they are planned as one.
 SELECT head.id, head.priority, head.ready_at, head.created_at
 FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
     SELECT id, priority, ready_at, created_at FROM dilamme.jobs
-    WHERE priority = lane.priority AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
+    WHERE priority = lane.priority AND
+-- include: ready
     ORDER BY ready_at, created_at, id LIMIT %(reach)s) AS head
 
 -- fragment: effective
@@ -24,42 +39,42 @@ ordered AS MATERIALIZED (
 ),
 
 -- fragment: take
--- From `ordered` (the first `reach` of the exact order) lock the first `most` that nobody holds, and claim them.
+-- From `ordered` (the first `reach` of the exact order) lock the first `limit` that nobody holds, and claim them.
 --
--- * SKIP LOCKED passes what a rival is claiming; what a rival claimed *and committed* since our snapshot is refused
---   by the conditions beside the lock, which PostgreSQL checks again on the newest version of the row.
+-- * SKIP LOCKED passes the jobs that a rival is claiming. It does not stop a second claim of a job that a rival claimed
+--   *and committed* after our snapshot: the conditions beside the lock do, since PostgreSQL checks them again on the
+--   newest version of the row.
 -- * NO KEY UPDATE, since a plain FOR UPDATE would meet the foreign keys' own locks.
 -- * The gate looks at the parents themselves: the counter only keeps blocked rows out of the lanes.
 -- * A job on its last attempt runs alone: the claim stops before the first such row, or takes it and nothing else,
 --   and not at all while the worker has others in hand.
 -- * The ids go through arrays: a sub-select in the UPDATE's FROM may be run twice and take more than its LIMIT, and a
 --   join would leave the planner free to read the whole table.
--- * `<= 0`, not `= 0`: without statistics (the first minute of a burst) the planner would look for the ids in the lanes'
---   index, whose last column they are, and so read every ready row. It cannot prove that this index holds for `<=`.
 locked AS MATERIALIZED (
-    SELECT job.id, job.ready_at, job.created_at,
-           job.attempt + 1 >= coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s) AS last_attempt,
+    SELECT job.id, job.ready_at, job.created_at, job.attempt + 1 >=
+-- include: attempts_allowed
+           AS last_attempt,
 -- include: effective
     FROM dilamme.jobs AS job
-    LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type
-    WHERE job.id = ANY(ARRAY(SELECT id FROM ordered))
-      AND job.status = 'pending' AND job.unmet_dependencies <= 0 AND job.ready_at <= dilamme.clock()
+-- include: with_its_type
+    WHERE job.id = ANY(ARRAY(SELECT id FROM ordered)) AND
+-- include: still_ready
       AND NOT EXISTS (
           SELECT FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
           WHERE edge.child_id = job.id AND parent.status <> 'completed')
     ORDER BY effective, job.ready_at, job.created_at, job.id
-    LIMIT %(most)s
+    LIMIT %(limit)s
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),
 numbered AS (
-    SELECT id, last_attempt, row_number() OVER everything AS place,
+    SELECT id, last_attempt, row_number() OVER everything AS number,
            count(*) FILTER (WHERE last_attempt) OVER everything AS last_attempts_so_far
     FROM locked
     WINDOW everything AS (ORDER BY effective, ready_at, created_at, id)
 ),
 chosen AS (
     SELECT id FROM numbered
-    WHERE last_attempts_so_far = 0 OR (place = 1 AND %(idle)s)
+    WHERE last_attempts_so_far = 0 OR (number = 1 AND %(idle)s)
 ),
 claimed AS (
     UPDATE dilamme.jobs AS job
@@ -72,21 +87,22 @@ claimed AS (
 )
 
 -- fragment: claim_columns
-claimed.id, claimed.type, claimed.priority, claimed.attempt, most.attempts AS max_attempts, claimed.ready_at,
-       claimed.started_at, claimed.series_id, claimed.unknown_since, claimed.attempt >= most.attempts AS last_attempt,
-       claimed.payload
+-- In the order of `dilamme.domain.job.Claim`.
+job.id, job.type, job.priority, job.attempt, allowed.attempts AS max_attempts, job.ready_at, job.started_at, job.series_id,
+       job.unknown_since, job.attempt >= allowed.attempts AS last_attempt, job.payload
 
--- fragment: in_order
-LEFT JOIN dilamme.job_types AS job_type ON job_type.type = claimed.type
-CROSS JOIN LATERAL (
-    SELECT coalesce(claimed.max_attempts, job_type.max_attempts, %(max_attempts)s) AS attempts) AS most
-ORDER BY claimed.effective, claimed.ready_at, claimed.created_at, claimed.id
+-- fragment: in_claim_order
+-- include: with_its_type
+CROSS JOIN LATERAL (SELECT
+-- include: attempts_allowed
+    AS attempts) AS allowed
+ORDER BY job.effective, job.ready_at, job.created_at, job.id
 
 -- fragment: claims
 SELECT
 -- include: claim_columns
-FROM claimed
--- include: in_order
+FROM claimed AS job
+-- include: in_claim_order
 
 -- name: lane_heads
 -- include: lane_heads
@@ -111,7 +127,7 @@ WITH ordered AS MATERIALIZED (
 
 -- name: start_and_claim
 -- `start` and the first `claim` in one: a round trip and a wait for the disk fewer before the first handler. Zero rows:
--- the slot is not ours, and nothing is claimed. One row of NULLs: it is, and there is nothing to claim.
+-- the slot is not ours, and nothing is claimed. One row of NULLs: the slot is ours, and there is nothing to claim.
 WITH started AS MATERIALIZED (
 -- include: start
 ),
@@ -124,24 +140,25 @@ head AS MATERIALIZED (
 -- include: take
 SELECT
 -- include: claim_columns
-FROM started LEFT JOIN claimed ON true
--- include: in_order
+FROM started LEFT JOIN claimed AS job ON true
+-- include: in_claim_order
 
 -- name: work_left
--- Is anything claimable? The look after a worker has let go of its slot. By lanes and in their order: where many rows
--- are ready, the planner takes any to be near, and reads the table from its beginning, where the finished ones lie.
+-- Is anything claimable? A worker looks after it has let go of its slot. By lanes and in their order: where many rows are
+-- ready, the planner expects to meet one soon, and would read the table from its beginning, where the finished ones lie.
 SELECT EXISTS (
 -- include: lane_heads
 ) AS work_left
 
 -- name: near_future
--- What falls due before the next tick, for the timing wheel; with the time, in one round trip. From the tick's own look
--- on: what has fallen due since, while it called workers and did its chores, would else wait for the next. Bounded: more
--- than this at one instant is a backlog, which the next tick takes up.
+-- Jobs that fall due before the next tick, for the timing wheel; with the time, in one round trip. It begins at the tick's
+-- own look: a job that has fallen due since, while the tick called workers and did its chores, would else wait for the
+-- next. Bounded: more than this at one instant is a backlog, which the next tick takes up.
 SELECT clock.now, job.id, job.ready_at
 FROM (SELECT dilamme.clock() AS now) AS clock
 LEFT JOIN LATERAL (
     SELECT id, ready_at FROM dilamme.jobs
-    WHERE priority IN (1, 2, 3) AND status = 'pending' AND unmet_dependencies = 0
+    WHERE priority IN (1, 2, 3) AND
+-- include: in_lane
       AND ready_at > %(since)s AND ready_at <= dilamme.clock() + %(ahead)s::interval
-    LIMIT %(most)s) AS job ON true
+    LIMIT %(limit)s) AS job ON true

@@ -1,9 +1,9 @@
 -- One leader. The newest scheduler leads; the one before sees that its epoch has passed and leaves.
 
 -- fragment: unflushed
--- Its transaction's commit does not wait for the disk, and a server that crashes may forget it: for invitations, a
--- renewed lease and the sweep's cursor, which are made again, and nothing else. Who was invited and finds the slot
--- free leaves.
+-- Its transaction's commit does not wait for the disk, and a server that crashes may forget it: for reservations, a
+-- renewed lease and the sweep's cursor, which are made again, and nothing else. A worker that finds
+-- its reservation forgotten leaves.
 set_config('synchronous_commit', 'off', true)
 
 -- name: take_lead
@@ -40,21 +40,24 @@ SELECT expires_at <= dilamme.clock() AND invited_until <= dilamme.clock() AS nob
 -- lease may run out: then its worker, and the platform's report of it, may both be lost.
 SELECT EXISTS (
         SELECT FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
-            SELECT FROM dilamme.jobs WHERE priority = lane.priority AND status = 'pending' AND unmet_dependencies = 0
-               AND ready_at <= dilamme.clock() + %(ahead)s::interval ORDER BY ready_at, created_at, id LIMIT 1) AS head)
+            SELECT FROM dilamme.jobs
+            WHERE priority = lane.priority AND
+-- include: in_lane
+              AND ready_at <= dilamme.clock() + %(ahead)s::interval
+            ORDER BY ready_at, created_at, id LIMIT 1) AS head)
     OR EXISTS (
         SELECT FROM (
             SELECT FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at <= dilamme.clock() + %(ahead)s::interval
             ORDER BY lease_expires_at LIMIT 1) AS expiring)
     OR EXISTS (SELECT FROM dilamme.outbox) AS upcoming
 
--- name: invite_leader
+-- name: reserve_lead
 -- A thousand callers who all see that no leader is alive make one invoke.
 UPDATE dilamme.scheduler_lease SET invited_until = dilamme.clock() + %(hold)s::interval
 WHERE expires_at <= dilamme.clock() AND invited_until <= dilamme.clock()
 RETURNING epoch
 
--- name: withdraw_invitation
+-- name: take_back_lead
 UPDATE dilamme.scheduler_lease SET invited_until = '-infinity' WHERE expires_at <= dilamme.clock() RETURNING epoch
 
 -- name: move_sweep

@@ -10,7 +10,7 @@ FROM unnest(%(ids)s::uuid[], %(job_ids)s::uuid[], %(messages)s::jsonb[]) AS s (i
 UPDATE dilamme.outbox SET send_at = dilamme.clock() + %(hold)s::interval
 WHERE send_at <= dilamme.clock() AND id = ANY(ARRAY(
     SELECT id FROM dilamme.outbox WHERE send_at <= dilamme.clock()
-    ORDER BY send_at, id LIMIT %(most)s FOR UPDATE SKIP LOCKED))
+    ORDER BY send_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
 RETURNING id, message
 
 -- name: sent

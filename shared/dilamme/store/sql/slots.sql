@@ -1,12 +1,13 @@
--- At most N workers: free -> invited -> started -> free, each step a compare-and-set on the token.
+-- At most N workers: free -> invited -> started -> free, each step a compare-and-set on the token. A slot is `invited` while
+-- it is reserved for a worker that has been invoked and has yet to come.
 
--- name: provide
+-- name: provide_slots
 INSERT INTO dilamme.worker_slots (slot) SELECT generate_series(1, %(slots)s::integer) ON CONFLICT DO NOTHING
 
--- name: withdraw
+-- name: remove_slots
 DELETE FROM dilamme.worker_slots WHERE slot > %(slots)s AND state = 'free'
 
--- name: invite
+-- name: reserve
 -- One slot a token, as far as slots are free. A rival's choice is passed over, not waited for.
 WITH free AS MATERIALIZED (
     SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
@@ -26,16 +27,16 @@ state = 'free' AND slot = (
     SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
     ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
 
--- name: invite_or_look
--- Who has made a job due asks both at once: is there a slot for a worker, and does anybody lead?
-WITH invited AS (
+-- name: reserve_or_look
+-- Two questions in one round trip, for whoever made a job due: is there a slot for a worker, and does anybody lead?
+WITH reserved AS (
     UPDATE dilamme.worker_slots
     SET state = 'invited', token = %(token)s, held_until = dilamme.clock() + %(hold)s::interval
     WHERE
 -- include: is_the_first_free
     RETURNING slot
 )
-SELECT (SELECT slot FROM invited) AS slot, leader.nobody_leads,
+SELECT (SELECT slot FROM reserved) AS slot, leader.nobody_leads,
 -- include: unflushed
 FROM (
 -- include: whether_nobody_leads
@@ -67,8 +68,8 @@ WHERE token = ANY(%(tokens)s::uuid[]) AND state IN ('invited', 'started')
 RETURNING slot
 
 -- name: take_back
--- The call that an invitation was for has failed. A worker that has come all the same keeps its slot: its event was
--- taken, and only the answer lost.
+-- The invoke has failed for which a slot was reserved. A worker that has come all the same keeps its slot: AWS took its
+-- event, and only the answer was lost.
 UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
 WHERE token = ANY(%(tokens)s::uuid[]) AND state = 'invited'
 RETURNING slot

@@ -1,28 +1,50 @@
--- What the scheduler measures for the dashboard and the alarms. Every count stops at `most`.
+-- Measurements of the queue and its server, for /stats, the dashboard and the alarms. Every count stops at its limit.
 
--- name: gauge_jobs
-SELECT
-    (SELECT count(*) FROM (
-        SELECT FROM dilamme.jobs WHERE status = 'dead' AND finished_at IS NOT NULL
-        ORDER BY status, priority, finished_at LIMIT %(most)s) AS job) AS dead,
-    (SELECT count(*) FROM (
-        SELECT FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at IS NOT NULL
-        ORDER BY lease_expires_at LIMIT %(most)s) AS job) AS running,
-    ready.p1 AS ready_p1, ready.p2 AS ready_p2, ready.p3 AS ready_p3,
-    coalesce(extract(epoch FROM dilamme.clock() - ready.oldest), 0)::double precision AS oldest_ready_seconds
-FROM (
-    SELECT sum(counted.jobs) FILTER (WHERE lane.priority = 1) AS p1, sum(counted.jobs) FILTER (WHERE lane.priority = 2) AS p2,
-           sum(counted.jobs) FILTER (WHERE lane.priority = 3) AS p3, min(counted.oldest) AS oldest
-    FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs, min(job.ready_at) AS oldest FROM (
-            SELECT ready_at FROM dilamme.jobs
-            WHERE priority = lane.priority AND status = 'pending' AND unmet_dependencies = 0 AND ready_at <= dilamme.clock()
-            ORDER BY ready_at, created_at, id LIMIT %(most)s) AS job) AS counted
-) AS ready
+-- name: count_jobs
+-- Each kind has a limit of its own, since each row costs a microsecond or two where vacuum has not been yet; with 0 it is
+-- not looked at. Blocked and running jobs have no index by priority: theirs are counted together, then told apart.
+SELECT 'ready' AS kind, lane.priority, counted.jobs, counted.jobs >= %(ready)s AS capped
+FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs FROM (
+        SELECT FROM dilamme.jobs WHERE priority = lane.priority AND
+-- include: ready
+        ORDER BY ready_at, created_at, id LIMIT %(ready)s) AS job) AS counted
+UNION ALL
+SELECT 'scheduled', lane.priority, counted.jobs, counted.jobs >= %(scheduled)s
+FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs FROM (
+        SELECT FROM dilamme.jobs WHERE priority = lane.priority AND
+-- include: in_lane
+          AND ready_at > dilamme.clock()
+        ORDER BY ready_at, created_at, id LIMIT %(scheduled)s) AS job) AS counted
+UNION ALL
+SELECT 'blocked', lane.priority, count(job.priority), sum(count(job.priority)) OVER () >= %(blocked)s
+FROM (VALUES (1), (2), (3)) AS lane (priority) LEFT JOIN (
+    SELECT priority FROM dilamme.jobs WHERE status = 'pending' AND unmet_dependencies > 0
+    ORDER BY id LIMIT %(blocked)s
+) AS job ON job.priority = lane.priority
+GROUP BY lane.priority
+UNION ALL
+SELECT 'running', lane.priority, count(job.priority), sum(count(job.priority)) OVER () >= %(running)s
+FROM (VALUES (1), (2), (3)) AS lane (priority) LEFT JOIN (
+    SELECT priority FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at IS NOT NULL
+    ORDER BY lease_expires_at LIMIT %(running)s
+) AS job ON job.priority = lane.priority
+GROUP BY lane.priority
+UNION ALL
+SELECT ended.status, lane.priority, counted.jobs, counted.jobs >= ended.allowed
+FROM (VALUES ('completed', %(completed)s), ('dead', %(dead)s), ('cancelled', %(cancelled)s)) AS ended (status, allowed)
+CROSS JOIN (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs FROM (
+        SELECT FROM dilamme.jobs WHERE status = ended.status AND priority = lane.priority AND finished_at IS NOT NULL
+        ORDER BY finished_at LIMIT ended.allowed) AS job) AS counted
 
--- name: gauge_slots
-SELECT count(*) FILTER (WHERE state = 'invited') AS invited, count(*) FILTER (WHERE state = 'started') AS started
-FROM dilamme.worker_slots
+-- name: pulse
+SELECT dilamme.clock() AS at, expires_at > dilamme.clock() AS alive, last_tick_at,
+       extract(epoch FROM dilamme.clock() - (SELECT min(oldest.ready_at) FROM (
+-- include: lane_heads
+       ) AS oldest))::double precision AS oldest_ready_seconds
+FROM dilamme.scheduler_lease
 
 -- name: gauge_outbox
 -- A letter's id is a UUIDv7, so that the smallest is the oldest and tells its time: 48 bits of milliseconds.

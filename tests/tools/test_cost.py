@@ -1,10 +1,10 @@
 """The cost table of docs/aws.md is the one that the template's values give."""
 
-from benchmarks import cost
+from tools import cost
 
 
 def test_the_document_has_the_computed_tables() -> None:
-    assert cost.written() == cost.tables(), "run python -m benchmarks.cost --write"
+    assert cost.written() == cost.tables(), "run: make docs"
 
 
 def test_a_scheduler_that_never_rests_costs_what_one_function_running_all_month_does() -> None:

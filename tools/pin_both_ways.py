@@ -1,4 +1,4 @@
-"""Makes a lock file of uv's one that pip takes: `python -m local.pin_both_ways FILE`.
+"""Makes a lock file of uv's one that pip takes: `python -m tools.pin_both_ways FILE`.
 
 pip, asked for hashes, wants a package that is needed both with extras and without them pinned both ways; uv writes one.
 """

@@ -1,7 +1,7 @@
 """``make audit``: the locked dependencies against the published advisories, by pip-audit.
 
-Exit 1 if one of them has an advisory. Where the database of advisories cannot be reached, or knows none of them (a mirror of
-packages without advisories), nothing was learned: exit 0, and the sentence that says so.
+It ends with 1 if one of them has an advisory. If the database of advisories cannot be reached, or knows none of them (a
+mirror of packages without advisories), nothing was learned: it says so and ends with 0.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The committed OpenAPI document: ``python -m tests.functions.openapi_file`` writes it anew."""
+"""The committed OpenAPI document: ``python -m tools.openapi_file`` writes it anew."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from dilamme.aws import openapi
 from functions.api import handler as api
 
-FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
+FILE = Path(__file__).parents[1] / "docs" / "openapi.json"
 
 
 def current() -> str:

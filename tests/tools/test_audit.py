@@ -2,7 +2,7 @@
 
 import json
 
-from tests.audit import UNREACHABLE, verdict
+from tools.audit import UNREACHABLE, verdict
 
 CLEAN = {"name": "a", "version": "1", "vulns": []}
 SKIPPED = {"name": "b", "skip_reason": "not found"}

@@ -1,9 +1,10 @@
 """A picture of the CloudWatch dashboard, drawn from the JSON of template.yaml with the numbers of a local run.
 
-    python -m benchmarks.dashboard_picture       → docs/dashboard.png
+    python -m tools.dashboard_picture       → docs/dashboard.png
 
 Starts the local stack, posts jobs for a minute and a half, and reads what the functions wrote: metrics in EMF, and logs.
-What only AWS measures (Lambda's and API Gateway's own metrics) is what the run's client saw, or is marked as missing.
+Lambda's and API Gateway's own metrics are measured by AWS only: the picture shows what the run's client saw of them, or
+marks them as missing.
 Needs matplotlib.
 """
 
@@ -24,14 +25,14 @@ from typing import Any
 
 import boto3
 import requests
-import yaml
 
 from local.aws import CREDENTIALS
 from local.invocation import REGION
 from local.options import Options
 from local.stack import Stack
+from tools import template
+from tools.template import CHECKOUT
 
-CHECKOUT = Path(__file__).parent.parent
 PICTURE = CHECKOUT / "docs" / "dashboard.png"
 STACK = "dilamme"
 KEYS = CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
@@ -45,25 +46,9 @@ LEGEND_ROOM = 1.3
 Point = tuple[float, float]  # seconds since the start, value
 
 
-class _Loader(yaml.SafeLoader):
-    """The template's text, with the argument in the place of each function."""
-
-
-def _argument(loader: yaml.SafeLoader, _suffix: str, node: yaml.Node) -> Any:
-    if isinstance(node, yaml.SequenceNode):
-        return loader.construct_sequence(node, deep=True)
-    if isinstance(node, yaml.MappingNode):
-        return loader.construct_mapping(node, deep=True)
-    assert isinstance(node, yaml.ScalarNode)  # noqa: S101  there is no fourth kind
-    return loader.construct_scalar(node)
-
-
-_Loader.add_multi_constructor("!", _argument)
-
-
 def dashboard() -> list[dict[str, Any]]:
     """The widgets, as a stack called `STACK` has them."""
-    tree = yaml.load((CHECKOUT / "template.yaml").read_text(encoding="utf-8"), _Loader)  # noqa: S506  a safe loader
+    tree = template.read()
     body, variables = tree["Resources"]["Dashboard"]["Properties"]["DashboardBody"]
     _, (database, _), _ = variables["DatabaseWidgets"]
     text = body.replace("${DatabaseWidgets}", database)

@@ -1,11 +1,11 @@
-"""The README's table of settings, made from the settings themselves: `python -m local.settings_table` writes it."""
+"""Writes the table of docs/settings.md from the settings themselves: `python -m tools.settings_table`."""
 
 from pathlib import Path
 
 from dilamme.settings import PLACES, PREFIX, Settings
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-OPENING, CLOSING = "<!-- settings -->\n", "<!-- /settings -->"
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+OPENING, CLOSING = "<!-- tools/settings_table.py -->\n", "<!-- end -->"
 
 
 def table() -> str:
@@ -25,4 +25,4 @@ def with_table(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

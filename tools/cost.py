@@ -1,26 +1,23 @@
 """What a deployment costs a month, from the template's own values.
 
-    python -m benchmarks.cost            prints the tables of docs/aws.md
-    python -m benchmarks.cost --write    puts them into docs/aws.md
+    python -m tools.cost            prints the tables of docs/aws.md
+    python -m tools.cost --write    puts them into docs/aws.md
 
-Prices are list prices of us-east-1 without the free tier. What our own code takes was measured on a whole processor and
-is spread over the share of one that a function of that memory has.
+Prices are list prices of us-east-1 without the free tier. The time of our own code was measured on a whole processor. A
+function has a share of one, by its memory, so its time is longer by that.
 """
 
 import re
 import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import yaml
 
 from dilamme.aws.telemetry import METRICS
 from dilamme.settings import read
+from tools.template import CHECKOUT
+from tools.template import read as read_template
 
-CHECKOUT = Path(__file__).parent.parent
 DOCUMENT = CHECKOUT / "docs" / "aws.md"
-BEGIN, END = "<!-- benchmarks/cost.py -->", "<!-- end -->"
+BEGIN, END = "<!-- tools/cost.py -->", "<!-- end -->"
 
 # ----- prices, in US dollars
 PRICES_OF = "November 2026"
@@ -54,13 +51,6 @@ SCHEDULER_LOG_BYTES = 1_600 + 600  # an idle minute: two lines of metrics, one o
 GAUGE_LOG_BYTES = 1_150  # every ten ticks of a loop that does not exit
 
 
-class _Loader(yaml.SafeLoader):
-    """Reads the template; its functions are not needed."""
-
-
-_Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
-
-
 @dataclass(frozen=True)
 class Template:
     """What the bill depends on, as it stands in template.yaml."""
@@ -77,7 +67,7 @@ class Template:
 
 def template() -> Template:
     """The template's values."""
-    tree: dict[str, Any] = yaml.load((CHECKOUT / "template.yaml").read_text(encoding="utf-8"), _Loader)  # noqa: S506  a safe loader
+    tree = read_template()
     default = {name: spec["Default"] for name, spec in tree["Parameters"].items()}
     kinds = [(spec["Type"], spec.get("Properties", {})) for spec in tree["Resources"].values()]
     return Template(

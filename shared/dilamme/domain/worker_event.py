@@ -1,0 +1,41 @@
+"""The event that a worker is invoked with: written by whoever wakes it, read by the worker and by its rescue."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEvent:
+    """A worker's slot and its token; the ids that the scheduler's heap chose for it, and the `now` of that choice."""
+
+    slot: int
+    token: UUID
+    ids: Sequence[UUID] = ()
+    ticked_at: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as Lambda carries it."""
+        return {
+            "slot": self.slot,
+            "token": str(self.token),
+            "ids": [str(job_id) for job_id in self.ids],
+            "tickedAt": self.ticked_at and self.ticked_at.isoformat(),
+        }
+
+    @classmethod
+    def from_json(cls, event: Mapping[str, Any]) -> Self:
+        """The event that Lambda brought.
+
+        Raises:
+            KeyError, ValueError: it is none of ours.
+        """
+        ticked_at = event.get("tickedAt")
+        return cls(
+            slot=event["slot"],
+            token=UUID(event["token"]),
+            ids=[UUID(job_id) for job_id in event.get("ids", ())],
+            ticked_at=datetime.fromisoformat(ticked_at) if ticked_at else None,
+        )

@@ -1,0 +1,72 @@
+"""The context that a handler gets beside its payload."""
+
+import logging
+import time
+from collections.abc import Callable, MutableMapping
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from dilamme.domain.job import Claim
+
+logger = logging.getLogger("dilamme.job")
+
+
+class _JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Adds the job's id, type and attempt to each line, beside what the caller adds."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+class Context:
+    """The job that a handler runs for: its id, its attempt, its time, its logger, the results of its dependencies.
+
+    One is made for every job, so the parts that few handlers ask for are made when they are asked for.
+    """
+
+    def __init__(self, claim: Claim, ends_by: float, ask: Callable[[UUID], dict[UUID, Any]]) -> None:
+        self._claim = claim
+        self._ends_by = ends_by  # monotonic seconds
+        self._ask = ask
+
+    @property
+    def job_id(self) -> UUID:
+        """The job's id: the same for each attempt, so a good key to make a handler's work idempotent by."""
+        return self._claim.id
+
+    @property
+    def type(self) -> str:
+        """The job's type."""
+        return self._claim.type
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._claim.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """With how many failed attempts the job is dead."""
+        return self._claim.max_attempts
+
+    @cached_property
+    def deadline(self) -> datetime:
+        """When this attempt is out of time (UTC)."""
+        return datetime.now(UTC) + timedelta(seconds=self.remaining_seconds())
+
+    def remaining_seconds(self) -> float:
+        """How much of this attempt's time is left."""
+        return self._ends_by - time.monotonic()
+
+    @cached_property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose lines carry the job's id."""
+        return _JobLogger(logger, {"job_id": str(self.job_id), "job_type": self.type, "attempt": self.attempt})
+
+    @cached_property
+    def dependency_results(self) -> dict[UUID, Any]:
+        """What the jobs that this one waited for returned, by their ids; fetched when first asked for."""
+        return self._ask(self.job_id)

@@ -1,0 +1,56 @@
+"""The columns that a caller chooses and the next occurrence of a series inherits: one row each, for every statement.
+
+A new field of a job is a row here: the arrays of `dilamme.store.jobs`, both INSERTs and the lists of jobs follow from it
+(CONTRIBUTING has the whole recipe). The rival, each statement with a list of its own, let a field be stored and forgotten
+by the next occurrence.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dilamme.domain.job import OnDependencyFailure
+from dilamme.store.arrays import number_array, sparse_array, text_array, word_array
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``dilamme.jobs``, under the name of the request's field.
+
+    ``spell`` makes a batch's values the text of an array. ``default`` is SQL for a value that `spell` left out as NULL.
+    A ``listed`` column stands as it is in every description of a job; the others need work there: a payload is long.
+    """
+
+    name: str
+    type: str
+    spell: Callable[[Sequence[Any]], str]
+    default: str | None = None
+    listed: bool = True
+
+
+def _policies(values: Sequence[OnDependencyFailure]) -> str:
+    """NULL for the usual one, which the statement fills in."""
+    return sparse_array([None if value is OnDependencyFailure.WAIT else value for value in values])
+
+
+CHOSEN = (
+    Column("type", "text", word_array),
+    Column("priority", "smallint", number_array),
+    Column("max_attempts", "smallint", sparse_array, listed=False),
+    Column("on_dependency_failure", "text", _policies, default="'wait'"),
+    Column("payload", "jsonb", text_array, listed=False),
+)
+
+
+def fragments() -> Mapping[str, str]:
+    """What ``sql/*.sql`` includes of the table."""
+    return {
+        "chosen_columns": ", ".join(column.name for column in CHOSEN),
+        "chosen_arrays": ", ".join(f"%({column.name})s::{column.type}[]" for column in CHOSEN),
+        "chosen_values": ", ".join(
+            f"coalesce(s.{column.name}, {column.default})" if column.default else f"s.{column.name}"
+            for column in CHOSEN
+        ),
+        "inherited_values": ", ".join(f"previous.{column.name}" for column in CHOSEN),
+        "listed_columns": ", ".join(f"job.{column.name}" for column in CHOSEN if column.listed),
+    }

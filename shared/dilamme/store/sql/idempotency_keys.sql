@@ -1,0 +1,17 @@
+-- Idempotency keys: each stands for one request, and lives as long as the last of its jobs.
+
+-- name: take_key
+-- The unique index makes a rival with the same key wait here: if it commits, no row comes back and `find_key` shows
+-- its jobs; if it rolls back, the key is ours.
+INSERT INTO dilamme.idempotency_keys (key, request_hash, job_ids, refs)
+VALUES (%(key)s, %(request_hash)s, %(job_ids)s::uuid[], %(refs)s)
+ON CONFLICT (key) DO NOTHING
+RETURNING key
+
+-- name: find_key
+SELECT request_hash, job_ids, refs FROM dilamme.idempotency_keys WHERE key = %(key)s
+
+-- name: prune_keys
+DELETE FROM dilamme.idempotency_keys AS taken
+WHERE taken.key = ANY(%(keys)s::text[])
+  AND NOT EXISTS (SELECT FROM dilamme.jobs WHERE jobs.idempotency_key = taken.key)

@@ -1,0 +1,183 @@
+"""The worker's loop: one thread sees to the database while the pool's threads run handlers.
+
+Its state stands in `dilamme.worker.state`, with a diagram. Each turn
+
+1. waits until a job has ended, a handler asks for something, or a time has come (`_wait_seconds`);
+2. returns the jobs that have waited too long for a runner, and gives up on handlers that ran past their timeout (`_watch`);
+3. talks to the database (`_talk`): settles the ended jobs, takes prefetched ones, answers handlers, claims more.
+
+A connection that is lost in step 3 costs that turn and nothing else: the ended jobs stay in `Settling`, the claims in the
+pool, and the next turn begins on a new connection. The loop is over when the worker leaves and nothing is in hand.
+
+River's producer is the nearest relative; it polls, where this loop ends (a function's life costs money), and it has a
+completer of its own, where this loop settles between two claims (a connection less).
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from dilamme.domain.errors import DatabaseUnavailable
+from dilamme.domain.job import Reason
+from dilamme.domain.outcome import Outcome, Return, after_failure
+from dilamme.domain.worker_event import WorkerEvent
+from dilamme.handlers.context import Context
+from dilamme.store import dependencies, lanes, slots
+from dilamme.store.connection import Connection
+from dilamme.store.reconnecting import Reconnecting
+from dilamme.usecases.settle import End, settle
+from dilamme.usecases.wake import wake_worker
+from dilamme.worker.claiming import POLL_SECONDS, Claiming
+from dilamme.worker.execute import execute, failed
+from dilamme.worker.settling import Settling
+from dilamme.worker.state import State
+from dilamme.worker.thread_pool import RunningJob, ThreadPool
+from dilamme.worker.worker import Worker
+
+logger = logging.getLogger("dilamme.drain")
+
+LOST = "database lost"
+RETRY_SECONDS = 0.2  # before the turn after a lost connection
+
+
+class Loop:
+    """A worker in its slot, whose token is ``token``."""
+
+    def __init__(self, connection: Connection, worker: Worker, token: UUID) -> None:
+        settings = worker.settings
+        self.pool = ThreadPool(settings.worker_concurrency, self._run_job)
+        self.state = State()
+        self.settling = Settling(settings, self.state, worker.observe)
+        self.claiming = Claiming(worker, token, self.state, self.pool, self.settling)
+        self._database = Reconnecting(connection, worker.reconnect, self._reconnected)
+        self._worker = worker
+        self._settings = settings
+        self._policy = settings.policy
+        self._token = token
+        # A runner sets it before it starts the first handler. Two that see False at once both start theirs: harmless.
+        self._any_started = False
+
+    def start(self, event: WorkerEvent) -> bool:
+        """Takes the slot, and with it the first jobs: those that the event names, or the most urgent."""
+        if not event.ids or event.ticked_at is None:
+            return self.claiming.start(self._database, event.slot)
+        if not slots.start(self._database.connection, event.slot, self._token, self._worker.hold_seconds()):
+            return False
+        ids, ticked_at = event.ids, event.ticked_at
+        self._database.attempt(lambda: self.claiming.claim_handed(self._database.connection, ids, ticked_at), LOST)
+        return True
+
+    def run(self) -> None:
+        """Drains until the worker leaves and nothing is in hand; then frees the slot."""
+        while not (self.state.leaving and self.claiming.is_idle):
+            ended = self.pool.collect(self._wait_seconds())
+            self._worker.durations.record(
+                (job.claim.type, job.seconds) for job, outcome in ended if not isinstance(outcome, Return)
+            )
+            self.settling.unsettled += ended
+            self._watch()
+            if not self._database.attempt(self._talk, LOST):
+                if self._worker.handler_seconds() < 0:
+                    raise DatabaseUnavailable("the database was lost, and no time is left to reconnect")
+                time.sleep(RETRY_SECONDS)
+        self._shut_down()
+
+    def _wait_seconds(self) -> float:
+        """How long there is nothing to do, unless a handler ends, asks for something, or a prefetch arrives."""
+        if self.settling.unsettled or (self.claiming.is_idle and not self.state.leaving):
+            return 0.0
+        now = time.monotonic()
+        stale_at = self.pool.oldest_claimed_at() + self._settings.batch_wait_seconds
+        poll_at = now + POLL_SECONDS  # also while leaving: a runner may be between its start and the note of its end
+        return max(0.001, min(stale_at, self.pool.first_deadline(), poll_at) - now)
+
+    def _watch(self) -> None:
+        """Gives up on handlers that ran past their timeout, and returns the jobs that have waited too long."""
+        now = time.monotonic()
+        if overdue := self.pool.abandon_overdue(now):
+            logger.error(
+                "handler past its timeout: this process will end",
+                extra={"job_ids": [str(job.claim.id) for job in overdue]},
+            )
+            self.state.relieve()
+        stale = self.pool.take_stale(now if self.state.leaving else now - self._settings.batch_wait_seconds)
+        self.settling.unsettled += [(job, Return()) for job in stale]
+
+    def _talk(self) -> None:
+        """The turn's work with the database, in the order of urgency: what others wait for comes first."""
+        connection = self._database.connection
+        if self.settling.unsettled:
+            self.settling.settle_ended(connection)
+        self.claiming.take_prefetched(connection)
+        for job_id, future in self.pool.asked():
+            try:
+                future.set_result(dependencies.dependency_results(connection, job_id))
+            except Exception as error:
+                future.set_exception(error)  # the handler's to retry
+        if not self.state.leaving:
+            self.claiming.claim_more(connection)
+            self.claiming.call_for_help(connection)
+
+    def _run_job(self, job: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
+        """Runs a handler, in a runner's thread."""
+        claim = job.claim
+        try:
+            room = self._worker.handler_seconds()
+            timeout = self._policy.timeout(job.job_type)
+            needs = self._worker.durations.high_seconds(claim.type) or timeout
+            # A fresh worker's first job always starts: if it does not fit here it fits nowhere.
+            if self.state.leaving or (needs > room and (self._any_started or room <= 0)):
+                self.state.relieve()
+                return Return()
+            self._any_started = True
+            job.ends_by = job.started_at + min(timeout, room)
+            return execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
+        except BaseException as error:  # it would end the runner's thread, and leave the job to its timeout
+            return failed(claim, error, self._policy)
+
+    def _reconnected(self) -> None:
+        connection = self._database.connection
+        self.claiming.recover(connection)
+        if not slots.holds(connection, self._token):
+            # We had just let go of it, or were given up for lost: finish what is in hand, and claim nothing more.
+            self.state.relieve()
+
+    def give_up(self) -> None:
+        """After an error that nothing here can put right."""
+        self.pool.close()
+        if self.claiming.prefetch.close() or self.pool.jobs():
+            # Handlers are running: a thread cannot be killed, and one that survives our return would be thawed in the
+            # next invocation. The platform reports the loss, and the rescue frees our jobs.
+            self._worker.end_process(1)
+
+    def _shut_down(self) -> None:
+        """Frees the slot and, if work is left, wakes a fresh worker; ends the process if a handler would not end."""
+        connection = self._database.connection
+        self.claiming.prefetch.close()
+        if self.claiming.recovered:
+            self.claiming.return_unheard(connection)
+        slots.free(connection, [self._token])
+        if self.state.relieved and lanes.work_left(connection):
+            wake_worker(connection, self._settings)
+        if abandoned := self.pool.abandoned():
+            self._end_with(abandoned)
+        self.pool.close()
+
+    def _end_with(self, abandoned: Sequence[RunningJob]) -> None:
+        """Records the timeouts and ends the process, with the handlers that run on."""
+        ends: list[End] = []
+        for job in abandoned:
+            seconds = job.ends_by - job.started_at
+            message = f"the handler was still running after {seconds:g} s: its process was ended"
+            backoff = self._policy.backoff(job.job_type)
+            ends.append((job.claim, after_failure(job.claim, Reason.TIMEOUT, message, backoff, random.random())))
+        done = settle(self._database.connection, ends).done
+        # Nobody is woken from here: while the invoke hung, the retry could begin beside the handler that still runs. The
+        # platform's report of this process's end wakes whoever is needed.
+        self.settling.observe(
+            [(job.claim, outcome) for job, (_, outcome) in zip(abandoned, ends, strict=True) if job.claim.id in done]
+        )
+        self._worker.end_process(1)

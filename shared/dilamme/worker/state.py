@@ -1,0 +1,60 @@
+"""The state of a worker's loop.
+
+                    nothing is left, and its slot is free
+        DRAINING ─────────────────────────────────────────▶ LEAVING
+            │                                                  │
+            │  its time is up; a job does not fit into it;     │  the same, while the
+            │  a handler ran past its timeout; its slot        │  last jobs still run
+            │  was given to another                            │
+            └────────────────────▶ RELIEVED ◀──────────────────┘
+
+A worker that drains claims jobs. A leaving one claims nothing more: it returns the jobs that have not started, settles the
+running ones, and ends. A relieved one leaves too, with work undone: in the end it wakes a fresh worker for the rest.
+"""
+
+import threading
+from enum import IntEnum
+
+
+class Phase(IntEnum):
+    """Phases in the order in which a worker can go through them."""
+
+    DRAINING = 0
+    LEAVING = 1
+    RELIEVED = 2
+
+
+class State:
+    """The phase, which only ever grows.
+
+    The loop's thread moves it, and so does a runner that meets a job which does not fit: other runners must see that at
+    once, or they would start jobs that stood behind it. Both compare and set under a lock, or a loop that was about to
+    write LEAVING could undo a runner's RELIEVED, and nobody would be woken for the rest. Reading takes no lock: one
+    attribute is read whole, and a reader that comes a moment too early starts one job more.
+    """
+
+    def __init__(self) -> None:
+        self.phase = Phase.DRAINING
+        self._lock = threading.Lock()
+
+    @property
+    def leaving(self) -> bool:
+        """Is nothing more to be claimed or started?"""
+        return self.phase is not Phase.DRAINING
+
+    @property
+    def relieved(self) -> bool:
+        """Is a fresh worker to be woken for the rest?"""
+        return self.phase is Phase.RELIEVED
+
+    def leave(self) -> None:
+        """Nothing is left to do."""
+        self._reach(Phase.LEAVING)
+
+    def relieve(self) -> None:
+        """Work is left that this worker cannot do."""
+        self._reach(Phase.RELIEVED)
+
+    def _reach(self, phase: Phase) -> None:
+        with self._lock:
+            self.phase = max(self.phase, phase)

@@ -1,0 +1,37 @@
+"""The equipment of one worker invocation."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dilamme.domain.durations import Durations
+from dilamme.handlers.registry import Registry
+from dilamme.settings import Settings
+from dilamme.store.connection import Connection
+from dilamme.worker.settling import Observe
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Everything that a worker needs. ``remaining_seconds`` says how long it has until the platform kills it.
+
+    ``durations`` outlive the invocation. ``observe`` gets the jobs of each settlement, with their outcomes.
+    """
+
+    settings: Settings
+    registry: Registry
+    durations: Durations
+    remaining_seconds: Callable[[], float]
+    reconnect: Callable[[], Connection]
+    connect: Callable[[], Connection]  # one more, beside the first
+    observe: Observe = lambda ends: None
+    end_process: Callable[[int], Any] = os._exit
+
+    def hold_seconds(self) -> float:
+        """How long from now a slot, or a job, is ours: beyond the platform's kill."""
+        return self.remaining_seconds() + self.settings.lease_margin_seconds
+
+    def handler_seconds(self) -> float:
+        """The seconds that handlers may still use."""
+        return self.remaining_seconds() - self.settings.worker_reserve_seconds
