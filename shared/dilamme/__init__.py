@@ -6,6 +6,8 @@ In an application: `submit` and `submit_many` store jobs on a psycopg connection
 `DilammeError`.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from dilamme.domain.errors import (
     ConfigurationError,
     Conflict,
@@ -18,7 +20,9 @@ from dilamme.domain.errors import (
 from dilamme.handlers.context import Context
 from dilamme.handlers.registry import job
 from dilamme.handlers.signals import Fail, Retry, Snooze
-from dilamme.library import submit, submit_many, wake
+
+if TYPE_CHECKING:
+    from dilamme.library import submit, submit_many, wake
 
 __version__ = "0.1.0"
 
@@ -40,3 +44,13 @@ __all__ = [
     "submit_many",
     "wake",
 ]
+
+if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Imports the library when it is first asked for: a client of the API, or a module of handlers, needs no psycopg."""
+        if name in ("submit", "submit_many", "wake"):
+            from dilamme import library  # noqa: PLC0415
+
+            return getattr(library, name)
+        raise AttributeError(f"module 'dilamme' has no attribute '{name}'")

@@ -235,13 +235,36 @@ def test_an_arrow_that_points_down_is_let_through(name: str, source: str) -> Non
     assert list(problems(module(name, source))) == []
 
 
-@pytest.mark.parametrize(
-    "statement", ["import dilamme", "from dilamme import Context, job, submit", "import dilamme.library"]
-)
-def test_an_application_that_enqueues_does_not_pay_for_the_libraries_of_aws(statement: str) -> None:
+def loaded_by(statement: str) -> set[str]:
+    """The libraries that a fresh process has loaded after the statement."""
     program = f"import sys\n{statement}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-    loaded = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT / "shared", capture_output=True, text=True, check=True
-    ).stdout.split()
+    )
+    return set(ended.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["from dilamme import Context, job, submit", "import dilamme.library"])
+def test_an_application_that_enqueues_does_not_pay_for_the_libraries_of_aws(statement: str) -> None:
+    loaded = loaded_by(statement)
     assert "psycopg" in loaded
-    assert not {"boto3", "botocore", "aws_lambda_powertools"} & set(loaded)
+    assert not {"boto3", "botocore", "aws_lambda_powertools"} & loaded
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import dilamme",
+        "from dilamme import Context, Retry, job",
+        *(f"import {one.name}" for one in modules() if lies_in(one.name, ["dilamme.wire", "dilamme.handlers"])),
+    ],
+)
+def test_a_client_of_the_api_and_a_module_of_handlers_need_no_driver(statement: str) -> None:
+    loaded = loaded_by(statement)
+    assert "dilamme" in loaded
+    assert not {"psycopg", "boto3", "aws_lambda_powertools"} & loaded
+
+
+def test_a_name_that_dilamme_does_not_have_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'submitt'"):
+        dilamme.submitt  # type: ignore[attr-defined]  # noqa: B018
