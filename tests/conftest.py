@@ -8,10 +8,14 @@ from typing import cast
 
 import pytest
 
+from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
+from dilamme.usecases import tick, wake
 from local.postgres import NOT_DURABLE, Postgres
-from tests import pooler
-from tests.databases import Databases
+from tests.support import pooler
+from tests.support.clock import Clock
+from tests.support.databases import Databases
+from tests.support.invocations import Invocations
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,8 +50,43 @@ def database_url(databases: Databases) -> Iterator[str]:
     databases.drop(name)
 
 
+@pytest.fixture(scope="module")
+def database_of_module(databases: Databases) -> Iterator[str]:
+    """The same for a whole module, whose tests write nothing or tidy up."""
+    name = databases.create()
+    yield databases.server.url(name)
+    databases.drop(name)
+
+
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
     """A connection as the functions open it, to a fresh migrated database."""
     with closing(connect(database_url)) as connection:
         yield connection
+
+
+@pytest.fixture
+def clock(connection: Connection) -> Clock:
+    """The database's clock, stopped; the test moves it."""
+    return Clock(connection)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """The defaults, and the names that a deployment gives."""
+    return read(
+        {
+            "DILAMME_WORKER_FUNCTION": "worker",
+            "DILAMME_SCHEDULER_FUNCTION": "scheduler",
+            "DILAMME_DEAD_LETTER_QUEUE_URL": "http://queue.invalid",
+        }
+    )
+
+
+@pytest.fixture
+def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
+    """Takes the place of AWS: what would have been invoked, in order."""
+    recorded = Invocations()
+    for module in (tick, wake):
+        monkeypatch.setattr(module, "invoke", recorded)
+    return recorded

@@ -10,8 +10,9 @@ import boto3
 from botocore.config import Config
 
 from local.faults import Kind
-from tests.e2e.system import System, eventually, kill, moment
-from tests.processes import alive
+from tests.e2e.system import System, kill, moment
+from tests.support.processes import alive
+from tests.support.waiting import wait_until
 
 SETTINGS = {
     "worker_timeout_seconds": 10,
@@ -32,12 +33,12 @@ def test_a_killed_workers_jobs_run_again_and_its_neighbours_are_unharmed(system:
     """C1: within two ticks of the platform's report, which comes at once."""
     job_id, gate = system.submit_gated()
     neighbours = system.submit_all([{"type": "e2e.gate", "payload": {"gate": gate}}] * 7)
-    eventually(lambda: all(system.starts(one) for one in neighbours))
+    wait_until(lambda: all(system.starts(one) for one in neighbours))
     victim = system.worker_of(job_id)
     held = {one for one in (job_id, *neighbours) if system.worker_of(one) == victim}
     system.spare_worker()
     killed_at = kill(victim)
-    eventually(lambda: all(len(system.starts(one)) == 2 for one in held))
+    wait_until(lambda: all(len(system.starts(one)) == 2 for one in held))
     assert max(system.starts(one)[1]["at"] for one in held) - killed_at <= 2 * TICK_SECONDS + SLACK_SECONDS
     system.open(gate)
     for job in system.wait_for_all([job_id, *neighbours]):
@@ -66,7 +67,7 @@ def test_a_job_that_kills_its_process_starts_three_times_and_is_dead(system: Sys
     job = system.wait_for(job_id, "dead")
     assert [error["reason"] for error in job["errors"]] == ["worker_lost"] * 3
     assert [start["attempt"] for start in system.starts(job_id)] == [1, 2, 3]
-    (letter,) = eventually(lambda: system.letters(job_id))
+    (letter,) = wait_until(lambda: system.letters(job_id))
     assert (letter["attempts"], letter["error"]["reason"]) == (3, "worker_lost")
     assert len(system.starts(job_id)) == 3
 
@@ -77,11 +78,11 @@ def test_an_event_that_is_delivered_twice_and_again_later_runs_its_job_once(syst
     before = system.stack.dispatcher.counts()["worker"]["succeeded"]
     job_id, gate = system.submit_gated()
     worker = system.worker_of(job_id)
-    eventually(lambda: system.stack.dispatcher.counts()["worker"]["succeeded"] > before)  # the double has come and gone
+    wait_until(lambda: system.stack.dispatcher.counts()["worker"]["succeeded"] > before)  # the double has come and gone
     assert _invoke_again(system, worker.invocation.event) == {"admitted": False, "settled": 0}
     system.open(gate)
     assert system.wait_for(job_id)["attempt"] == 1
-    eventually(lambda: not system.running("worker"))
+    wait_until(lambda: not system.running("worker"))
     assert _invoke_again(system, worker.invocation.event) == {"admitted": False, "settled": 0}
     assert len(system.starts(job_id)) == 1
 
@@ -117,4 +118,4 @@ def test_a_handler_past_its_timeout_is_ended_and_retried_without_an_overlap(syst
     assert first[0]["pid"] != second[0]["pid"]
     for neighbour in system.wait_for_all(neighbours):
         assert (neighbour["status"], neighbour["attempt"]) == ("completed", 1)
-    eventually(lambda: not any(alive(run[0]["pid"]) for run in (first, second)))
+    wait_until(lambda: not any(alive(run[0]["pid"]) for run in (first, second)))

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.system import Answer, System, eventually
+from tests.e2e.system import System
+from tests.support.answers import Answer
+from tests.support.waiting import wait_until
 
 SETTINGS = {"unknown_type_delay_seconds": 1, "unknown_type_grace_seconds": 2}
 KIB, MIB = 1024, 1024 * 1024
@@ -115,12 +117,12 @@ def test_a_malformed_request_is_refused_as_a_problem(
 def test_a_job_of_an_unknown_type_waits_loudly_at_no_cost_and_dies_after_its_grace(system: System) -> None:
     stranger, *others = system.submit_all([{"type": "e2e.stranger"}, *[{"type": "demo.echo"}] * 20])
     assert all(system.wait_for(job_id)["attempt"] == 1 for job_id in others)
-    eventually(lambda: _is_put_off(system, stranger))
+    wait_until(lambda: _is_put_off(system, stranger))
     assert "does not know the type" in system.get(f"/jobs/{stranger}/why")["detail"]
 
     dead = system.wait_for(stranger, "dead")
     assert dead["lastError"]["reason"] == "unknown_type"
-    (letter,) = eventually(lambda: system.letters(stranger))
+    (letter,) = wait_until(lambda: system.letters(stranger))
     assert letter["error"]["reason"] == "unknown_type"
     assert sum(_metrics(system, "JobsOfUnknownType")) >= 2
 

@@ -1,6 +1,7 @@
 """What a single worker that runs one job at a time makes visible: the order, ageing, and its own time."""
 
-from tests.e2e.system import System, eventually
+from tests.e2e.system import System
+from tests.support.waiting import wait_until
 
 AGEING_SECONDS = 3
 SETTINGS = {
@@ -40,9 +41,9 @@ def test_a_p3_that_ages_overtakes_what_came_later(system: System) -> None:
         return priority
 
     oldest = submit(3)
-    eventually(lambda: effective(oldest) == 2)
+    wait_until(lambda: effective(oldest) == 2)
     old = submit(3)
-    eventually(lambda: (effective(oldest), effective(old)) == (1, 2))
+    wait_until(lambda: (effective(oldest), effective(old)) == (1, 2))
     fresh_p3, fresh_p2, fresh_p1 = submit(3), submit(2), submit(1)
     assert effective(old) == 2, "three jobs took longer to post than a step of ageing"
     system.open(gate)

@@ -12,8 +12,9 @@ from dilamme.domain.errors import ConfigurationError
 from dilamme.store.connection import Connection
 from dilamme.usecases import read, session
 from functions.api import handler as api
-from tests.databases import Databases
-from tests.functions.door import CONTEXT, Answer, get, post
+from tests.functions.door import CONTEXT, get, post
+from tests.support.answers import Answer
+from tests.support.databases import Databases
 
 JOB = {"type": "demo.echo", "payload": "a secret"}
 

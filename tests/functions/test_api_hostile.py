@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from dilamme.store.connection import Connection
-from tests.databases import Databases
 from tests.functions.door import event, get, post, send
-from tests.functions.test_api_refusals import FIELDS, JOB, assert_refused, pointer
+from tests.functions.refusals import FIELDS, JOB, assert_refused, pointer
 
 pytestmark = pytest.mark.usefixtures("door")
 
@@ -21,12 +20,10 @@ METACHARACTERS = [
 KNOWN = ["type", "priority", "scheduledAt", "intervalSeconds", "dependencyIds", "maxAttempts", "onDependencyFailure"]
 
 
-@pytest.fixture(scope="module")
-def database_url(databases: Databases) -> Iterator[str]:
+@pytest.fixture
+def database_url(database_of_module: str) -> str:
     """One database for all: each test asserts that what it refused is not in it."""
-    name = databases.create()
-    yield databases.server.url(name)
-    databases.drop(name)
+    return database_of_module
 
 
 @pytest.fixture(autouse=True)

@@ -5,21 +5,20 @@ from collections.abc import Iterator
 import pytest
 
 from dilamme.store.connection import Connection
-from tests.databases import Databases
+from local.postgres import Postgres
 from tests.functions.door import get, post
-from tests.integration.jobs import tally
-from tests.integration.wire import Wire, wire
+from tests.support.entrance import role_url
+from tests.support.jobs import tally
+from tests.support.wire import Wire, wire
 
 JOB = {"type": "demo.echo", "payload": 1}
 
 
 @pytest.fixture
-def cable(door: None, databases: Databases, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+def cable(door: None, postgres: Postgres, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """The API's connection runs over it, and stands."""
-    name = database_url.rpartition("/")[2]
-    with wire("127.0.0.1", databases.server.port) as laid:
-        direct = databases.server.url(name, "dilamme_api")
-        monkeypatch.setenv("DATABASE_URL", direct.replace(f":{databases.server.port}/", f":{laid.port}/"))
+    with wire("127.0.0.1", postgres.port) as laid:
+        monkeypatch.setenv("DATABASE_URL", laid.over(role_url(database_url, "api")))
         assert get("/health").status == 200
         yield laid
 

@@ -11,7 +11,7 @@ from dilamme.domain.job import Head
 from dilamme.domain.rank import bounds
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
-from tests.databases import Databases
+from tests.support.databases import Databases
 
 JOBS = 30_000
 NEWEST = UUID(int=2**128 - 1)

@@ -8,8 +8,8 @@ import pytest
 from dilamme.store.connection import Connection
 from tests.functions import states
 from tests.functions.door import get, post, submit
-from tests.integration.clock import Clock
-from tests.integration.invocations import Invocations
+from tests.support.clock import Clock
+from tests.support.invocations import Invocations
 
 pytestmark = pytest.mark.usefixtures("door")
 

@@ -12,8 +12,8 @@ from dilamme.domain.submission import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from dilamme.store.connection import Connection
 from tests.functions import states
 from tests.functions.door import event, get, post, send, submit
-from tests.integration.clock import Clock
-from tests.integration.invocations import Invocations
+from tests.support.clock import Clock
+from tests.support.invocations import Invocations
 
 pytestmark = pytest.mark.usefixtures("door")
 

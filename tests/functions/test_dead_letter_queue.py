@@ -14,7 +14,7 @@ from dilamme.settings import Settings, read
 from dilamme.store import outbox as store
 from dilamme.store.connection import Connection
 from dilamme.usecases.outbox import send_outbox
-from tests.integration.jobs import bury, claim_one, put
+from tests.support.jobs import bury, claim_one, put
 
 
 @pytest.fixture

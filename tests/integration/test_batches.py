@@ -5,10 +5,11 @@ from typing import Any
 
 from dilamme.domain.outcome import HandBack
 from dilamme.store.connection import Connection
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, put_many, row, rows, tally
-from tests.integration.rivals import meanwhile, wait_until
 from tests.integration.workshop import Workshop
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, put_many, row, rows, tally
+from tests.support.rivals import meanwhile
+from tests.support.waiting import wait_until
 
 
 def test_short_jobs_claimed_together_with_a_long_one_do_not_wait_for_it(

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from dilamme.store.connection import Connection, repeat_on_conflict
-from tests.integration.entrance import Enter
-from tests.integration.jobs import put, put_many, row
-from tests.integration.rivals import wait_until_blocked
+from tests.support.entrance import Enter
+from tests.support.jobs import put, put_many, row
+from tests.support.rivals import wait_until_blocked
 
 LOCK = "SELECT FROM dilamme.jobs WHERE id = %s FOR UPDATE"
 

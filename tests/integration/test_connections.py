@@ -19,10 +19,11 @@ from dilamme.store.connection import Connection, connect, cursor, transaction
 from dilamme.usecases import cancel, migrate, outbox, read, replay, rescue, session, upkeep, wake
 from dilamme.usecases.drain import WorkerEvent
 from dilamme.usecases.tick import Leader, tick
-from tests.integration.entrance import Enter, Entrance
-from tests.integration.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
-from tests.integration.rivals import cut_connections, wait_until
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter, Entrance
+from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
+from tests.support.rivals import cut_connections
+from tests.support.waiting import wait_until
 
 NOBODY = UUID(int=0)
 

@@ -13,11 +13,11 @@ from dilamme.store.lease import upcoming
 from dilamme.store.slots import count_slots, start
 from dilamme.usecases import wake
 from dilamme.usecases.rescue import expire, rescue_leader, rescue_worker
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.invocations import Invocations, Letters
-from tests.integration.jobs import ECHO, claim, claim_one, complete, put, put_many, retry, row, rows, tally
 from tests.integration.scheduler import Scheduler
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.invocations import Invocations, Letters
+from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, retry, row, rows, tally
 
 LEASE_SECONDS = 310.0
 

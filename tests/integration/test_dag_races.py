@@ -12,10 +12,11 @@ from dilamme.domain.outcome import Complete
 from dilamme.store.connection import Connection
 from dilamme.usecases import settle as settle_usecase
 from dilamme.usecases.settle import settle, settle_here
-from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
-from tests.integration.rivals import is_blocked, meanwhile, wait_until, wait_until_blocked
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter
+from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
+from tests.support.rivals import is_blocked, meanwhile, wait_until_blocked
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

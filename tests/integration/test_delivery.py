@@ -21,14 +21,15 @@ from dilamme.usecases import tick
 from dilamme.usecases.drain import WorkerEvent
 from dilamme.usecases.lead import Led, lead
 from dilamme.usecases.tick import Dispatch
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter, Entrance
-from tests.integration.invocations import Invocations, worker_event
-from tests.integration.jobs import ECHO, put, put_many, row, tally
-from tests.integration.rivals import meanwhile, wait_until
 from tests.integration.scheduler import Scheduler
-from tests.integration.wire import wire
 from tests.integration.workshop import Workshop
+from tests.support.clock import Clock
+from tests.support.entrance import Enter, Entrance
+from tests.support.invocations import Invocations, worker_event
+from tests.support.jobs import ECHO, put, put_many, row, tally
+from tests.support.rivals import meanwhile
+from tests.support.waiting import wait_until
+from tests.support.wire import wire
 
 
 def test_a_worker_event_that_comes_twice_at_once_works_once(connection: Connection, workshop: Workshop) -> None:
@@ -185,7 +186,7 @@ def test_the_loop_outlives_a_database_that_is_away(
     ticks: list[Dispatch] = []
     with ExitStack() as stack:
         cable = stack.enter_context(wire("127.0.0.1", entrance.server.port))
-        url = entrance.url("scheduler").replace(f":{entrance.server.port}/", f":{cable.port}/")
+        url = cable.over(entrance.url("scheduler"))
         own = stack.enter_context(closing(connect(url)))
         opened: list[Connection] = []
 
@@ -223,7 +224,7 @@ def test_a_database_that_is_away_from_the_beginning_is_one_clear_error(entrance:
     with wire("127.0.0.1", entrance.server.port) as cable:
         cable.down = True
         with pytest.raises(DatabaseUnavailable, match="the database does not answer"):
-            connect(entrance.url("scheduler").replace(f":{entrance.server.port}/", f":{cable.port}/"))
+            connect(cable.over(entrance.url("scheduler")))
 
 
 def test_a_worker_outlives_a_database_that_is_away_and_runs_each_job_once(
@@ -242,7 +243,7 @@ def test_a_worker_outlives_a_database_that_is_away_and_runs_each_job_once(
     waiting = put(connection, type="test.wait", payload="waited")
     with wire("127.0.0.1", entrance.server.port) as cable:
         event = workshop.invite()
-        workshop.url = workshop.url.replace(f":{entrance.server.port}/", f":{cable.port}/")
+        workshop.url = cable.over(workshop.url)
         with meanwhile(lambda: workshop.work(event)) as working:
             assert entered.wait(20)
             cable.down = True

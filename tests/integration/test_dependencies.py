@@ -13,11 +13,11 @@ from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.upkeep import sweep
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 
 
 def test_two_hundred_parents_that_end_in_parallel_release_their_child_once(

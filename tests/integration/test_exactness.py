@@ -12,11 +12,11 @@ from dilamme.domain.job import Claim, Head
 from dilamme.domain.priority import order_key
 from dilamme.store import finish, lanes
 from dilamme.store.connection import Connection
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import claim, put_many, terms
 from tests.integration.paused import pause
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import claim, put_many, terms
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 SESSIONS = 8
 PLANS = {

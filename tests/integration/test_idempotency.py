@@ -11,9 +11,9 @@ from dilamme.domain.errors import Conflict
 from dilamme.domain.submission import BatchSubmission, Submission, parse
 from dilamme.store.connection import Connection
 from dilamme.usecases.submit import Receipt, submit
-from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, put, tally
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.entrance import Enter
+from tests.support.jobs import ECHO, put, tally
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 
 def _submit(connection: Connection, key: str, **fields: object) -> Receipt:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from dilamme.store.connection import Connection, connect
-from tests.integration.jobs import put, row
 from tests.integration.workshop import Workshop
+from tests.support.jobs import put, row
 
 
 def test_a_claim_outlives_the_deadline_of_its_worker_by_the_margin(connection: Connection, workshop: Workshop) -> None:

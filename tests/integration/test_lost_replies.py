@@ -14,11 +14,11 @@ from dilamme.domain.submission import Submission, parse
 from dilamme.store import lanes
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.submit import submit
-from tests.integration.entrance import Entrance
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, put_many, row, rows, series_of, tally
-from tests.integration.wire import Wire, wire
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Entrance
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, put_many, row, rows, series_of, tally
+from tests.support.wire import Wire, wire
 
 FIRST_CLAIM, NEXT_CLAIM = b"WITH started AS", b"WITH head AS"
 COMMIT = b"COMMIT"
@@ -33,13 +33,9 @@ def cable(entrance: Entrance) -> Iterator[Wire]:
 @pytest.fixture
 def workshop(workshop: Workshop, entrance: Entrance, cable: Wire) -> Workshop:
     """A workshop whose workers are connected by the cable, and take the type for quick."""
-    workshop.url = _by_cable(entrance, "worker", cable)
+    workshop.url = cable.over(entrance.url("worker"))
     workshop.timed(ECHO, 0.001)
     return workshop
-
-
-def _by_cable(entrance: Entrance, function: str, cable: Wire) -> str:
-    return entrance.url(function).replace(f":{entrance.server.port}/", f":{cable.port}/")
 
 
 @pytest.mark.parametrize("claim", [FIRST_CLAIM, NEXT_CLAIM], ids=["the first", "a later one"])
@@ -169,7 +165,7 @@ def test_a_submission_that_nobody_heard_of_is_found_again_by_its_key(
     connection: Connection, entrance: Entrance, cable: Wire
 ) -> None:
     job = parse(Submission, {"type": ECHO})
-    with connect(_by_cable(entrance, "api", cable)) as broken:
+    with connect(cable.over(entrance.url("api"))) as broken:
         cable.lose_reply(to=COMMIT)
         with pytest.raises(psycopg.OperationalError):
             submit(broken, [job], "key", single=True)

@@ -33,10 +33,10 @@ from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.rescue import expire, rescue_worker
 from dilamme.usecases.upkeep import prune, sweep
-from tests.integration.clock import START, Clock
-from tests.integration.entrance import Entrance
-from tests.integration.jobs import claim, end_all, put, row
 from tests.integration.model import BACKOFF_SECONDS, FAILED, MAX_ATTEMPTS, Job, Model
+from tests.support.clock import START, Clock
+from tests.support.entrance import Entrance
+from tests.support.jobs import claim, end_all, put, row
 
 TABLES = ["outbox", "job_dependencies", "jobs", "idempotency_keys", "series"]
 PICK = st.integers(0, 99)

@@ -12,9 +12,9 @@ from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.tick import Leader, dispatch
-from tests.integration.clock import START, Clock
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import bury, claim, claim_one, complete, hand_back, put, put_many, retry, row, terms
+from tests.support.clock import START, Clock
+from tests.support.invocations import Invocations
+from tests.support.jobs import bury, claim, claim_one, complete, hand_back, put, put_many, retry, row, terms
 
 MOMENT = START + timedelta(seconds=100)
 

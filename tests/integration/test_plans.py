@@ -17,8 +17,8 @@ from dilamme.domain.job import Status
 from dilamme.store import finish, lanes, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
-from tests.databases import Databases
-from tests.integration.jobs import terms
+from tests.support.databases import Databases
+from tests.support.jobs import terms
 
 FUTURE, FINISHED, BLOCKED, READY, RUNNING = 80_000, 80_000, 15_000, 24_000, 1_000
 MOST, OVER_FETCH = 500, 32

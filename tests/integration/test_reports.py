@@ -19,11 +19,11 @@ from dilamme.usecases import wake
 from dilamme.usecases.drain import WorkerEvent
 from dilamme.usecases.rescue import rescue_worker, withdraw_worker
 from dilamme.usecases.settle import Settlement, settle_here
-from tests.integration.entrance import Enter
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import claim_one, complete, put, retry, row
-from tests.integration.rivals import meanwhile, wait_until_blocked
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter
+from tests.support.invocations import Invocations
+from tests.support.jobs import claim_one, complete, put, retry, row
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 LOST = UUID(int=7)
 

@@ -13,11 +13,11 @@ from dilamme.usecases import upkeep
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.upkeep import prune, prune_status
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import bury, claim, claim_one, complete, put, put_many, row, rows, tally
 from tests.integration.paused import pause
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, row, rows, tally
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 YEAR = 366 * 86_400
 

@@ -10,10 +10,10 @@ from dilamme.domain.errors import Conflict, NotFound
 from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_dead, replay_job
-from tests.integration.entrance import Enter
-from tests.integration.jobs import bury, claim, claim_one, complete, put, put_many, row, tally
 from tests.integration.paused import pause
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.entrance import Enter
+from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, row, tally
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 NOBODY = UUID(int=42)
 

@@ -14,10 +14,10 @@ from dilamme.store import migrate as store
 from dilamme.store import slots
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.migrate import Migrated, check, migrate
-from tests.databases import Databases
-from tests.integration.entrance import Entrance
-from tests.integration.jobs import put, tally
 from tests.integration.workshop import Workshop
+from tests.support.databases import Databases
+from tests.support.entrance import Entrance
+from tests.support.jobs import put, tally
 
 Open = Callable[[], Connection]
 

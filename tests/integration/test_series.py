@@ -11,10 +11,10 @@ from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.settle import settle_here
-from tests.integration.clock import START, Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import bury, claim, claim_one, complete, put, retry, row, series_of
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.clock import START, Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import bury, claim, claim_one, complete, put, retry, row, series_of
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 HOUR, DAY = 3600, 86_400
 

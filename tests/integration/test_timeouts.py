@@ -6,10 +6,10 @@ from typing import Any
 
 from dilamme.domain.outcome import RetryLater
 from dilamme.store.connection import Connection
-from tests.integration.clock import Clock
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, put_many, row, rows
 from tests.integration.workshop import Workshop
+from tests.support.clock import Clock
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, put_many, row, rows
 
 
 def test_a_handler_past_its_timeout_ends_its_process_and_is_retried_after_its_backoff(

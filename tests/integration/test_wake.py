@@ -17,11 +17,11 @@ from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
 from dilamme.usecases import wake
-from tests.integration.entrance import Enter
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, tally
-from tests.integration.rivals import cut_connections
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, tally
+from tests.support.rivals import cut_connections
 
 
 def _before(step: Callable[..., Any], first: Callable[[], None]) -> Callable[..., Any]:

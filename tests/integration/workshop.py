@@ -17,8 +17,8 @@ from dilamme.store import slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.types import upsert_types
 from dilamme.usecases.drain import Drained, Worker, WorkerEvent, drain
-from tests.integration.entrance import Entrance
-from tests.integration.jobs import ECHO
+from tests.support.entrance import Entrance
+from tests.support.jobs import ECHO
 
 
 class Workshop:

@@ -26,31 +26,11 @@ from dilamme.usecases.execute import (
     timeout_seconds,
     unknown_type,
 )
+from tests.unit.claims import claim
 from tests.unit.strategies import NOW, json_values
 
 SETTINGS = Settings()
 PARENT = UUID(int=7)
-
-
-def claim(**fields: Any) -> Claim:
-    """A first attempt of three."""
-    values: dict[str, Any] = {
-        "id": UUID(int=1),
-        "type": "email.send",
-        "payload": {"to": "a@b.c"},
-        "payload_characters": 14,
-        "priority": 2,
-        "attempt": 1,
-        "max_attempts": 3,
-        "token": UUID(int=2),
-        "ready_at": NOW,
-        "started_at": NOW,
-        "series_id": None,
-        "unknown_since": None,
-        "last_attempt": False,
-        **fields,
-    }
-    return Claim(**values)
 
 
 def a_context(job: Claim, ask: Callable[[UUID], dict[UUID, Any]] = lambda job_id: {}) -> JobContext:

@@ -10,7 +10,7 @@ from dilamme.settings import read
 from dilamme.store.connection import connect
 from dilamme.usecases.migrate import migrate
 from local.postgres import Postgres
-from tests.pooler import Pooled
+from tests.support.pooler import Pooled
 
 TEMPLATE = "migrated"
 
