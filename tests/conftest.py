@@ -1,5 +1,6 @@
 """One embedded PostgreSQL for a whole run of the tests, and a migrated database of its own for each test that asks."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,10 +13,16 @@ from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases import tick, wake
 from local.postgres import NOT_DURABLE, Postgres
-from tests.support import pooler
+from tests.support import memory, pooler
 from tests.support.clock import Clock
 from tests.support.databases import Databases
 from tests.support.invocations import Invocations
+
+
+def pytest_configure() -> None:
+    """Temporary folders lie in memory: a database is three hundred files, which a disk makes at very uneven speed."""
+    if memory.has_room():
+        os.environ["TMPDIR"] = tempfile.tempdir = str(memory.FOLDER)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,9 +44,10 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres: Postgres) -> Databases:
+def databases(postgres: Postgres) -> Iterator[Databases]:
     """Makes migrated databases, for tests that need more than one or keep one for a module."""
-    return Databases(postgres)
+    with closing(Databases(postgres)) as databases:
+        yield databases
 
 
 @pytest.fixture
