@@ -80,10 +80,11 @@ bench-drain_deep: .venv-bench/ready
 	@PYTHONPATH=.:shared exec .venv-bench/bin/python -m benchmarks.drain --deep 500000 $(ARGS)
 
 # What Lambda's runtime brings by itself; Powertools needs jmespath too, which is not promised.
-docs: $(READY) ## writes anew what the documents say of settings, routes and prices
+docs: $(READY) ## writes anew what the documents say of settings, routes, prices and cases
 	@PYTHONPATH=.:shared $(BIN)/python -m local.settings_table
 	@PYTHONPATH=.:shared $(BIN)/python -m tests.functions.openapi_file
 	@PYTHONPATH=.:shared $(BIN)/python -m benchmarks.cost --write
+	@$(BIN)/python -m tests.cases
 
 sam-validate: .venv-sam/ready ## checks template.yaml with SAM's own linter and the serverless rules
 	@$(SAM_OFFLINE) .venv-sam/bin/sam validate --lint

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import boto3
+import pytest
 from botocore.config import Config
 
 from local.faults import Kind
@@ -29,6 +30,7 @@ TICK_SECONDS = 1
 SLACK_SECONDS = 1
 
 
+@pytest.mark.case("C1")
 def test_a_killed_workers_jobs_run_again_and_its_neighbours_are_unharmed(system: System) -> None:
     """C1: within two ticks of the platform's report, which comes at once."""
     job_id, gate = system.submit_gated()
@@ -47,6 +49,7 @@ def test_a_killed_workers_jobs_run_again_and_its_neighbours_are_unharmed(system:
         assert (job["lastError"] or {}).get("reason") == ("worker_lost" if job["id"] in held else None)
 
 
+@pytest.mark.case("C2")
 def test_a_killed_workers_job_runs_again_after_its_lease_when_the_report_is_lost(system: System) -> None:
     """C2: within the lease and one tick."""
     system.arm("rescue", Kind.LOSE)
@@ -61,8 +64,8 @@ def test_a_killed_workers_job_runs_again_after_its_lease_when_the_report_is_lost
     assert 0 <= late <= TICK_SECONDS + SLACK_SECONDS
 
 
+@pytest.mark.case("C3")
 def test_a_job_that_kills_its_process_starts_three_times_and_is_dead(system: System) -> None:
-    """C3."""
     job_id = system.submit("e2e.crash", maxAttempts=3)
     job = system.wait_for(job_id, "dead")
     assert [error["reason"] for error in job["errors"]] == ["worker_lost"] * 3
@@ -72,8 +75,8 @@ def test_a_job_that_kills_its_process_starts_three_times_and_is_dead(system: Sys
     assert len(system.starts(job_id)) == 3
 
 
+@pytest.mark.case("C4")
 def test_an_event_that_is_delivered_twice_and_again_later_runs_its_job_once(system: System) -> None:
-    """C4."""
     system.arm("worker", Kind.DOUBLE)
     before = system.stack.dispatcher.counts()["worker"]["succeeded"]
     job_id, gate = system.submit_gated()
@@ -94,8 +97,8 @@ def _invoke_again(system: System, event: bytes) -> Any:
     return json.loads(client.invoke(FunctionName="worker", Payload=event)["Payload"].read())
 
 
+@pytest.mark.case("C12")
 def test_five_hundred_jobs_complete_beside_one_that_kills_its_process(system: System) -> None:
-    """C12."""
     echoes: list[dict[str, Any]] = [{"type": "demo.echo", "payload": place} for place in range(500)]
     ids = system.submit_all([*echoes[:250], {"type": "e2e.crash"}, *echoes[250:]])
     crash = ids.pop(250)
@@ -104,6 +107,7 @@ def test_five_hundred_jobs_complete_beside_one_that_kills_its_process(system: Sy
     assert len(system.starts(crash)) == 3
 
 
+@pytest.mark.case("C13")
 def test_a_handler_past_its_timeout_is_ended_and_retried_without_an_overlap(system: System) -> None:
     """C13: its timeout is 5 s, and it would sleep for 60."""
     job_id = system.submit("e2e.overrun", maxAttempts=2)

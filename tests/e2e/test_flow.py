@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from tests.e2e.system import LIVE, System, moment, seconds_between
 from tests.support.waiting import wait_until
 
@@ -110,6 +112,7 @@ def test_a_replayed_job_completes_once_its_cause_is_gone(system: System) -> None
     assert (second.status, second.json["replayed"]) == (200, False)
 
 
+@pytest.mark.case("R7")
 def test_a_recurring_job_keeps_its_grid_one_at_a_time_until_its_series_is_cancelled(system: System) -> None:
     first = system.job(system.submit("e2e.note", intervalSeconds=1))
     series = first["seriesId"]

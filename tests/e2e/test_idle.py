@@ -45,6 +45,7 @@ def check_waits(waits: list[float], record_testsuite_property: Record) -> None:
     assert max(waits) < TICK_SECONDS
 
 
+@pytest.mark.case("C15")
 def test_a_posted_job_starts_in_milliseconds_without_a_scheduler(
     asleep: System, record_testsuite_property: Record
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_posted_job_starts_in_milliseconds_without_a_scheduler(
     assert asleep.stack.dispatcher.counts()["scheduler"]["accepted"] == accepted
 
 
+@pytest.mark.case("C15")
 def test_jobs_posted_while_workers_come_and_go_all_start_without_a_scheduler(
     asleep: System, record_testsuite_property: Record
 ) -> None:

@@ -7,6 +7,8 @@ import json
 import time
 from typing import Any
 
+import pytest
+
 from local.dispatcher import Running
 from local.faults import Kind
 from tests.e2e.system import System, kill
@@ -15,6 +17,7 @@ from tests.support.waiting import wait_until
 SETTINGS = {"clock_seconds": None}
 
 
+@pytest.mark.case("C5")
 def test_doubled_triggers_run_each_job_once_and_double_no_tick(system: System) -> None:
     """C5, scaled to 20 s: two schedulers every five seconds, and a thousand jobs."""
     began = time.monotonic()
@@ -55,6 +58,7 @@ def lead(system: System, seconds: float) -> tuple[str, Running]:
     return job_id, leader
 
 
+@pytest.mark.case("C6")
 def test_a_killed_leader_is_replaced_within_five_seconds_of_its_end(system: System) -> None:
     """C6, by the platform's report."""
     _, leader = lead(system, 45)
@@ -63,6 +67,7 @@ def test_a_killed_leader_is_replaced_within_five_seconds_of_its_end(system: Syst
     assert time.time() - killed_at <= 5
 
 
+@pytest.mark.case("C6")
 def test_a_leader_that_is_killed_unreported_is_replaced_by_the_next_trigger(system: System) -> None:
     """C6, without the report: what fell due waits for the trigger, and not longer."""
     job_id, leader = lead(system, 4)
@@ -76,6 +81,7 @@ def test_a_leader_that_is_killed_unreported_is_replaced_by_the_next_trigger(syst
     system.wait_for(job_id)
 
 
+@pytest.mark.case("C7")
 def test_a_job_whose_invokes_fail_for_three_ticks_starts_on_the_fourth_at_its_first_attempt(system: System) -> None:
     """C7: 429, 500 and silence; each call is tried twice. The post's own call fails first."""
     system.stack.clock.trigger()

@@ -66,6 +66,7 @@ def contents(connection: Connection) -> list[Any]:
     ]
 
 
+@pytest.mark.case("B3")
 @api.parametrize()
 @settings(suppress_health_check=list(HealthCheck), deadline=None)
 def test_every_call_gets_an_answer_that_the_description_promises(

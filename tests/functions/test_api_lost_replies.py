@@ -23,6 +23,7 @@ def cable(door: None, postgres: Postgres, database_url: str, monkeypatch: pytest
         yield laid
 
 
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
 def test_a_caller_without_a_key_is_told_that_nobody_knows(path: str, cable: Wire, connection: Connection) -> None:
     """Not to repeat it: the job is there, stored by a statement that is its own transaction."""
@@ -49,6 +50,7 @@ def test_a_caller_who_lost_the_commit_of_a_job_with_a_parent_is_told_the_same(
     assert tally(connection) == {"pending": 2}
 
 
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
 def test_a_caller_with_a_key_sends_the_same_again_and_gets_the_first_job(
     path: str, cable: Wire, connection: Connection

@@ -31,6 +31,7 @@ def database_url(database_of_module: str) -> str:
     return database_of_module
 
 
+@pytest.mark.case("B3")
 @pytest.mark.parametrize(("field", "value"), list(cases()))
 def test_a_wrong_value_is_refused_with_a_pointer_to_its_field(field: str, value: Any, connection: Connection) -> None:
     answer = post("/jobs", {**JOB, field: value}, key="k")
@@ -145,12 +146,14 @@ NOT_AN_OBJECT = {
 PATHS = ["/jobs", "/jobs/batch", "/dead-letters/replay"]
 
 
+@pytest.mark.case("B4")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
 def test_what_is_not_json_is_a_bad_request(path: str, body: str, connection: Connection) -> None:
     assert_refused(post(path, body), connection, 400)
 
 
+@pytest.mark.case("B4")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", NOT_AN_OBJECT.values(), ids=NOT_AN_OBJECT)
 def test_json_that_is_no_object_is_refused(path: str, body: str, connection: Connection) -> None:
@@ -183,6 +186,7 @@ def test_no_body_at_all_is_refused(connection: Connection) -> None:
     assert_refused(post("/jobs"), connection, 422)
 
 
+@pytest.mark.case("B4")
 @pytest.mark.parametrize(
     "content_type",
     [
@@ -208,6 +212,7 @@ def test_a_body_that_is_no_text_is_a_bad_request(body: str, encoded: bool, conne
     assert_refused(send(sent), connection, 400)
 
 
+@pytest.mark.case("B2")
 def test_a_payload_over_256_kib_is_refused(connection: Connection) -> None:
     for payload in ("x" * (PAYLOAD_BYTES_MAX - 1), "é" * (PAYLOAD_BYTES_MAX // 2), {"a": "x" * PAYLOAD_BYTES_MAX}):
         answer = post("/jobs", {**JOB, "payload": payload})
@@ -218,6 +223,7 @@ def test_a_payload_over_256_kib_is_refused(connection: Connection) -> None:
         assert answer.pointers == ["/jobs/1/payload"]
 
 
+@pytest.mark.case("B2")
 @pytest.mark.parametrize(
     ("path", "limit"),
     [("/jobs", 4 * PAYLOAD_BYTES_MAX), ("/jobs/batch", BATCH_BYTES_MAX), ("/dead-letters/replay", 4096)],
@@ -319,6 +325,7 @@ METHODS = {
 }
 
 
+@pytest.mark.case("B4")
 @pytest.mark.parametrize(("path", "allowed"), METHODS.items())
 def test_a_wrong_method_is_refused_and_the_right_ones_are_named(
     path: str, allowed: str, connection: Connection

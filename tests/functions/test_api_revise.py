@@ -99,6 +99,7 @@ def test_a_job_is_no_series() -> None:
 # ----- replay
 
 
+@pytest.mark.case("R3")
 def test_a_dead_job_is_replayed_once_and_the_second_call_says_so(
     connection: Connection, invocations: Invocations
 ) -> None:

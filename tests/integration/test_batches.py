@@ -3,6 +3,8 @@
 import threading
 from typing import Any
 
+import pytest
+
 from dilamme.domain.outcome import HandBack
 from dilamme.store.connection import Connection
 from tests.integration.workshop import Workshop
@@ -12,6 +14,7 @@ from tests.support.rivals import meanwhile
 from tests.support.waiting import wait_until
 
 
+@pytest.mark.case("C14")
 def test_short_jobs_claimed_together_with_a_long_one_do_not_wait_for_it(
     connection: Connection, workshop: Workshop, invocations: Invocations
 ) -> None:
@@ -67,6 +70,7 @@ def test_a_worker_that_knows_nothing_yet_takes_no_more_than_it_can_start(
         working.result(20)
 
 
+@pytest.mark.case("S6")
 def test_what_does_not_fit_into_the_remaining_time_is_handed_back_with_its_attempt(
     connection: Connection, workshop: Workshop, invocations: Invocations
 ) -> None:

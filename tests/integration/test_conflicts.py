@@ -13,6 +13,7 @@ from tests.support.rivals import wait_until_blocked
 LOCK = "SELECT FROM dilamme.jobs WHERE id = %s FOR UPDATE"
 
 
+@pytest.mark.case("D6")
 def test_a_submission_that_a_deadlock_has_ended_is_repeated_unseen(connection: Connection, enter: Enter) -> None:
     """A stranger's transaction keeps to no order. Whoever has waited for longer is ended: here, we."""
     first, second = put_many(connection, [{}, {}])

@@ -20,6 +20,7 @@ def _submit(connection: Connection, key: str, **fields: object) -> Receipt:
     return submit(connection, [parse(Submission, {"type": ECHO, **fields})], key, single=True)
 
 
+@pytest.mark.case("B1")
 def test_fifty_connections_with_one_key_make_one_job(connection: Connection, enter: Enter) -> None:
     """B1: fifty equal ids, one of them said to be created."""
     connections = [enter("api") for _ in range(50)]
@@ -60,6 +61,7 @@ def test_whoever_waits_for_a_key_gets_the_first_job_when_its_user_commits(connec
     assert (receipt.created, receipt.ids) == (False, [kept])
 
 
+@pytest.mark.case("B1")
 def test_the_same_key_for_another_body_is_refused(connection: Connection) -> None:
     """B1: and nothing of the second is stored."""
     put(connection, "key", payload={"a": 1})

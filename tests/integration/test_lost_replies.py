@@ -38,6 +38,7 @@ def workshop(workshop: Workshop, entrance: Entrance, cable: Wire) -> Workshop:
     return workshop
 
 
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("claim", [FIRST_CLAIM, NEXT_CLAIM], ids=["the first", "a later one"])
 def test_jobs_of_a_claim_that_nobody_heard_of_are_handed_back_and_run_at_once(
     connection: Connection, workshop: Workshop, cable: Wire, claim: bytes
@@ -88,6 +89,7 @@ def test_a_worker_whose_start_was_refused_asks_no_more(
         workshop.work(event)
 
 
+@pytest.mark.case("C16")
 def test_a_settle_that_nobody_heard_of_is_not_done_twice(
     connection: Connection, workshop: Workshop, cable: Wire
 ) -> None:
@@ -105,6 +107,7 @@ def test_a_settle_that_nobody_heard_of_is_not_done_twice(
     assert [stored["status"] for stored in series_of(connection, recurring)] == ["completed", "pending"]
 
 
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("nth", range(8))
 def test_whichever_commits_reply_is_lost_every_job_is_run_and_settled_once(
     connection: Connection, workshop: Workshop, cable: Wire, nth: int

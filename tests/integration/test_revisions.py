@@ -70,6 +70,7 @@ def test_a_job_cancelled_between_a_claims_look_and_its_lock_is_not_claimed(
     assert row(connection, cancelled)["status"] == "cancelled"
 
 
+@pytest.mark.case("R3")
 def test_of_many_replays_at_once_one_revives_the_job(connection: Connection, enter: Enter) -> None:
     """R3, in parallel."""
     job_id = put(connection)

@@ -48,10 +48,10 @@ def test_migrating_twice_is_the_same_as_once(open_empty: Open, settings: Setting
     check(connection)
 
 
+@pytest.mark.case("S7")
 def test_of_migrators_in_parallel_one_applies_and_the_others_find_nothing_to_do(
     open_empty: Open, settings: Settings
 ) -> None:
-    """S7."""
     connections = [open_empty() for _ in range(4)]
     barrier = Barrier(4)
 

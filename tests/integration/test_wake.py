@@ -51,6 +51,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.case("C15")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_job_posted_while_a_worker_leaves_does_not_wait_for_a_tick(
     enter: Enter,
@@ -223,6 +224,7 @@ def test_a_callers_worker_is_called_when_its_invitation_can_be_seen(
     assert caller.info.transaction_status == TransactionStatus.IDLE
 
 
+@pytest.mark.case("C10")
 def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
     connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
