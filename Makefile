@@ -32,9 +32,9 @@ run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=â
 # environment says otherwise (Docker's images of Python do): each process would compile all tests anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
-FAST := tests/docs tests/template tests/unit tests/mutants/test_faults.py \
-	$(patsubst %,tests/functions/test_%.py,api_submit api_idempotency api_revise worker_events rescue_events) \
-	$(patsubst %,tests/integration/test_%.py,exactness idempotency retry series roles schema constraints)
+FAST := tests/docs tests/template tests/unit tests/mutants/test_faults.py::test_every_faults_text_stands_in_its_file_once_and_its_tests_exist \
+	$(patsubst %,tests/functions/test_%.py,api_submit api_idempotency worker_events rescue_events) \
+	$(patsubst %,tests/integration/test_%.py,exactness idempotency retry series schema)
 
 test: $(READY) ## runs the tests, WORKERS=2 files at a time; ARGS='tests/unit -k heap' for some of them, one after the other
 	@$(PYTEST) $(or $(ARGS),$(SIDE_BY_SIDE))

@@ -5,6 +5,7 @@ A test names its rows: ``@pytest.mark.case("C4")``. The sources are read and not
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -36,6 +37,7 @@ def marks(source: str) -> Iterator[tuple[str, str]]:
                     yield from ((ast.literal_eval(row), node.name) for row in decorator.args)
 
 
+@cache
 def held() -> dict[str, list[str]]:
     """The tests of each row that a test names."""
     found: dict[str, list[str]] = {}

@@ -2,10 +2,10 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from tests.support import memory, pooler
 from tests.support.clock import Clock
 from tests.support.databases import Databases
 from tests.support.invocations import Invocations
+from tests.support.reports import sendable
 
 
 def pytest_configure() -> None:
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Through a pooler, not everything can be tested."""
     if pooler.wanted():
         pooler.skip_unfit(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Whatever a test has printed can be sent."""
+    return sendable((yield))
 
 
 @pytest.fixture(scope="session")
