@@ -11,6 +11,7 @@ BLOCK ?=
 SOAK_SECONDS ?= 120
 SOAK_SEED ?=
 ROUNDS ?= 20
+WORKERS ?= 2
 export PORT DATA_DIR SOAK_SECONDS SOAK_SEED
 
 BIN := .venv/bin
@@ -18,7 +19,7 @@ SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
 READY := .venv/ready .venv/ready-worker
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest test-pgbouncer mutants audit check format sql soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
+.PHONY: help run test test-fast test-lowest test-pgbouncer mutants audit check format sql soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
 
 help: ## lists the targets
 	@echo 'make …'
@@ -27,8 +28,20 @@ help: ## lists the targets
 run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
 	@PYTHONPATH=shared exec $(BIN)/python -m local
 
-test: $(READY) ## runs the tests; ARGS='tests/unit -k heap' for some of them
-	@$(BIN)/python -m pytest $(ARGS)
+# A file of tests stays in one process, each of which has a PostgreSQL of its own. Not the longest files first, as is usual: in
+# the folders' order the slow ones come early and the quick ones fill the gaps at the end. Bytecode is kept even where the
+# environment says otherwise (Docker's images of Python do): each process would compile all tests anew.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+FAST := tests/docs tests/template tests/unit tests/mutants/test_faults.py::test_every_faults_text_stands_in_its_file_once_and_its_tests_exist \
+	$(patsubst %,tests/functions/test_%.py,api_submit api_idempotency worker_events rescue_events) \
+	$(patsubst %,tests/integration/test_%.py,exactness idempotency retry series schema)
+
+test: $(READY) ## runs the tests, WORKERS=2 files at a time; ARGS='tests/unit -k heap' for some of them, one after the other
+	@$(PYTEST) $(or $(ARGS),$(SIDE_BY_SIDE))
+
+test-fast: $(READY) ## runs in a minute what to run at every save: units, template, documents, and the heart of the rest
+	@TESTS_EXAMPLES=10 $(PYTEST) $(SIDE_BY_SIDE) -q $(FAST) $(ARGS)
 
 # What meets the libraries whose lower bounds pyproject.toml gives: psycopg, pydantic, uuid-utils, boto3, Powertools.
 LOWEST := $(addprefix tests/unit/test_,answers.py execute.py ids.py library_arguments.py requests.py settings.py) \
@@ -81,10 +94,11 @@ bench-%: .venv-bench/ready ## runs one: make bench-drain ARGS='--jobs 2000 --rou
 bench-drain_deep: .venv-bench/ready
 	@PYTHONPATH=.:shared exec .venv-bench/bin/python -m benchmarks.drain --deep 500000 $(ARGS)
 
-docs: $(READY) ## writes anew what the documents say of settings, routes and prices
+docs: $(READY) ## writes anew what the documents say of settings, routes, prices and cases
 	@PYTHONPATH=.:shared $(BIN)/python -m tools.settings_table
 	@PYTHONPATH=.:shared $(BIN)/python -m tools.openapi_file
 	@PYTHONPATH=.:shared $(BIN)/python -m tools.cost --write
+	@$(BIN)/python -m tests.cases
 
 sam-validate: .venv-sam/ready ## checks template.yaml with SAM's own linter and the serverless rules
 	@$(SAM_OFFLINE) .venv-sam/bin/sam validate --lint

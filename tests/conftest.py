@@ -1,23 +1,42 @@
 """One embedded PostgreSQL for a whole run of the tests, and a migrated database of its own for each test that asks."""
 
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from dilamme.scheduler import tick
+from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
+from dilamme.usecases import wake
 from local.postgres import NOT_DURABLE, Postgres
-from tests import pooler
-from tests.databases import Databases
+from tests.support import memory, pooler
+from tests.support.clock import Clock
+from tests.support.databases import Databases
+from tests.support.invocations import Invocations
+from tests.support.reports import sendable
+
+
+def pytest_configure() -> None:
+    """Temporary folders lie in memory: a database is three hundred files, which a disk makes at very uneven speed."""
+    if memory.has_room():
+        os.environ["TMPDIR"] = tempfile.tempdir = str(memory.FOLDER)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Through a pooler, not everything can be tested."""
     if pooler.wanted():
         pooler.skip_unfit(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Whatever a test has printed can be sent."""
+    return sendable((yield))
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +52,10 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres: Postgres) -> Databases:
+def databases(postgres: Postgres) -> Iterator[Databases]:
     """Makes migrated databases, for tests that need more than one or keep one for a module."""
-    return Databases(postgres)
+    with closing(Databases(postgres)) as databases:
+        yield databases
 
 
 @pytest.fixture
@@ -46,8 +66,43 @@ def database_url(databases: Databases) -> Iterator[str]:
     databases.drop(name)
 
 
+@pytest.fixture(scope="module")
+def database_of_module(databases: Databases) -> Iterator[str]:
+    """The same for a whole module, whose tests write nothing or tidy up."""
+    name = databases.create()
+    yield databases.server.url(name)
+    databases.drop(name)
+
+
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
     """A connection as the functions open it, to a fresh migrated database."""
     with closing(connect(database_url)) as connection:
         yield connection
+
+
+@pytest.fixture
+def clock(connection: Connection) -> Clock:
+    """The database's clock, stopped; the test moves it."""
+    return Clock(connection)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """The defaults, and the names that a deployment gives."""
+    return read(
+        {
+            "DILAMME_WORKER_FUNCTION": "worker",
+            "DILAMME_SCHEDULER_FUNCTION": "scheduler",
+            "DILAMME_DEAD_LETTER_QUEUE_URL": "http://queue.invalid",
+        }
+    )
+
+
+@pytest.fixture
+def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
+    """Takes the place of AWS: what would have been invoked, in order."""
+    recorded = Invocations()
+    for module in (tick, wake):
+        monkeypatch.setattr(module, "invoke", recorded)
+    return recorded

@@ -3,7 +3,7 @@
 import json
 
 from dilamme.wire.requests import Submission
-from tests.docs.pages import table, text
+from tests.support.pages import table, text
 
 DOCUMENT = json.loads(text("docs/openapi.json"))
 

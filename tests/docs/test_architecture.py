@@ -2,7 +2,7 @@
 
 import re
 
-from tests.docs.pages import AWAITED, ROOT, table, text
+from tests.support.pages import ROOT, table, text
 
 PACKAGE = ROOT / "shared" / "dilamme"
 MAP = text("ARCHITECTURE.md").split("## The map\n\n")[1].split("\n\n")[0]
@@ -11,15 +11,13 @@ MAP = text("ARCHITECTURE.md").split("## The map\n\n")[1].split("\n\n")[0]
 def test_every_path_in_the_map_exists() -> None:
     paths = [line.split()[0] for line in MAP.splitlines()]
     assert len(paths) > 15
-    awaited = {path.rpartition("/")[2] for path in AWAITED}
-    assert [path for path in paths if not any(ROOT.rglob(path.rstrip("/"))) and path not in awaited] == []
+    assert [path for path in paths if not any(ROOT.rglob(path.rstrip("/")))] == []
 
 
 def test_the_map_names_every_part_of_the_package() -> None:
     shown = {line.split()[0].rstrip("/") for line in MAP.splitlines()}
     there = {path.name for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
-    before = {"client.py"} if AWAITED else set()
-    assert there - {"__init__.py", "__pycache__"} - before <= shown
+    assert there - {"__init__.py", "__pycache__"} <= shown
 
 
 def test_the_modules_that_the_map_lists_are_all_that_there_are() -> None:
@@ -28,7 +26,6 @@ def test_the_modules_that_the_map_lists_are_all_that_there_are() -> None:
         modules = listed.rpartition(": ")[2].strip().split(", ")
         if (PACKAGE / folder).is_dir() and all(re.fullmatch(r"\w+|…", module) for module in modules):
             there = {file.stem for file in (PACKAGE / folder).glob("*.py")} - {"__init__"}
-            there |= {path.rpartition("/")[2][:-3] for path in AWAITED if f"dilamme/{folder}" in path}
             named = set(modules) - {"…"}
             assert named <= there, f"{folder} has no {named - there}"
             assert "…" in modules or named == there, f"the map lacks {there - named} of {folder}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import ROOT, table, text
+from tests.support.pages import ROOT, table, text
 
 PAGE = " ".join(text("docs/benchmarks.md").split())
 

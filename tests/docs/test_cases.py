@@ -1,45 +1,46 @@
-"""CASES.md names for every case the tests that hold it; they exist."""
+"""CASES.md names for every row the tests that hold it, as their marks say."""
 
-import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
-CASES = (TESTS / "CASES.md").read_text(encoding="utf-8")
-_CASES, _, _HELD = CASES.partition("## Which test holds which case")
-_ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+) \|$", re.MULTILINE)
+import pytest
 
+from tests.cases import BESIDE, FILE, TESTS, held, marks, rows, table, with_table
 
-def named() -> Iterator[tuple[str, str]]:
-    """(case, what holds it)."""
-    for case, held in _ROW.findall(_HELD):
-        for test in re.findall(r"`([^` ]+)`", held):
-            yield case, test
+CASES = FILE.read_text(encoding="utf-8")
 
 
-def is_there(test: str) -> bool:
-    path, _, function = test.partition("::")
-    file = TESTS.parent / path if path.startswith("benchmarks/") else TESTS / path
-    return file.is_file() and (not function or function in functions(file))
+def test_the_table_is_what_the_tool_writes() -> None:
+    assert with_table(CASES) == CASES, "run: make docs"
 
 
-def functions(file: Path) -> set[str]:
-    return {node.name for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
+def test_no_row_is_without_a_test() -> None:
+    assert len(rows(CASES)) > 40
+    is_held = {*held(), *(row for row, note in BESIDE.items() if note.startswith("`"))}
+    assert [row for row in rows(CASES) if row not in is_held] == []
 
 
-def test_every_case_is_held_by_something() -> None:
-    cases = [case for case, _ in _ROW.findall(_CASES)]
-    assert len(cases) > 40
-    assert [case for case, _ in _ROW.findall(_HELD)] == cases
-    assert {case for case, _ in named()} == set(cases)
+def test_every_mark_and_note_names_a_row() -> None:
+    assert {*held(), *BESIDE} <= {*rows(CASES)}
 
 
-def test_whatever_is_said_to_hold_a_case_exists() -> None:
-    assert [(case, test) for case, test in named() if not is_there(test)] == []
+def test_no_id_is_given_to_two_rows() -> None:
+    assert len({*rows(CASES)}) == len(rows(CASES))
 
 
-def test_a_name_that_does_not_exist_is_noticed() -> None:
-    assert is_there("docs/test_cases.py::test_every_case_is_held_by_something")
-    assert not is_there("docs/test_cases.py::test_nothing")
-    assert not is_there("docs/nowhere.py::test_nothing")
+@pytest.mark.parametrize("note", BESIDE.values())
+def test_what_holds_a_row_without_being_a_test_exists(note: str) -> None:
+    assert all((TESTS.parent / path).is_file() for path in re.findall(r"`(\S+)`", note))
+
+
+def test_rows_of_any_table_and_marks_of_any_number_are_seen() -> None:
+    text = "| # | input | right outcome |\n|---|---|---|\n| A1 | x | y |\n\n| # | input | what happened | right outcome |\n"
+    text += "|---|---|---|---|\n| H10 | x | y \\| z | w |\n| H11 | x | y | z |\n<!-- held by -->\n| B1 | no row |\n"
+    source = (
+        '@pytest.mark.case("A1", "H10")\n@other\ndef test_it(): ...\n\n@pytest.mark.cases("H11")\ndef test_no(): ...\n'
+    )
+    assert rows(text) == ["A1", "H10", "H11"]
+    assert list(marks(source)) == [("A1", "test_it"), ("H10", "test_it")]
+    assert table(["A1", "H11"], {"A1": ["`one`", "`two`"]}).splitlines()[2:] == [
+        "| A1 | `one`<br>`two` |",
+        "| H11 |  |",
+    ]

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 import dilamme
-from tests.docs.pages import AWAITED, PAGES, ROOT, anchors, blocks, is_there, links, text, without_blocks
+from tests.support.pages import PAGES, ROOT, anchors, blocks, links, text, without_blocks
 
-TARGETS = set(re.findall(r"^([a-z-]+(?:%|_[a-z]+)?):", text("Makefile"), re.MULTILINE)) | (
-    {"test-fast"} if AWAITED else set()
-)
+TARGETS = set(re.findall(r"^([a-z-]+(?:%|_[a-z]+)?):", text("Makefile"), re.MULTILINE))
 # Where a path that a page names may begin, beside its own folder.
 BASES = [ROOT, ROOT / "shared" / "dilamme"]
 # Files that only a running stack, or a build, makes.
@@ -26,7 +24,7 @@ def name_of(page: Path) -> str:
 def exists(path: str, page: Path) -> bool:
     choices = re.split(r"[{},]", path) if "{" in path else []
     spelt = [choices[0] + choice + choices[-1] for choice in choices[1:-1]] or [path]
-    return all(any(is_there(base / one) for base in [*BASES, page.parent]) for one in spelt)
+    return all(any((base / one).exists() for base in [*BASES, page.parent]) for one in spelt)
 
 
 def paths(page: str) -> set[str]:
@@ -68,10 +66,6 @@ def test_the_index_names_every_page() -> None:
     named = {file for file, _ in links(text("docs/README.md"))}
     there = {file.name for file in (ROOT / "docs").iterdir() if file.suffix in (".md", ".json")} - {"README.md"}
     assert there <= named
-
-
-def test_nothing_is_awaited_once_all_of_it_is_here() -> None:
-    assert not AWAITED or any(not (ROOT / path).exists() for path in AWAITED), "empty AWAITED in tests/docs/pages.py"
 
 
 # ===== and the tests themselves =====

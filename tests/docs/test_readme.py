@@ -12,11 +12,11 @@ from dilamme.wire import requests
 from dilamme.wire.why import RANK_MAX
 from dilamme.worker.execute import RESULT_BYTES_MAX
 from local.options import LOCAL_DEFAULTS
-from tests.docs.pages import blocks, table
+from tests.support.pages import blocks, table
 
 ARROW = re.compile(r"(\S+) --> (\S+?)(?:: (\w+))?")
 # A verb of the table whose name would be a keyword of Python's.
-SPELT = {"return_claim": "return", "hand_back": "return"}
+SPELT = {"return_claim": "return"}
 
 
 def arrows() -> list[tuple[str, str, str | None]]:

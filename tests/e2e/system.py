@@ -5,11 +5,10 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 from uuid import uuid4
 
@@ -19,19 +18,11 @@ import psycopg
 from local.dispatcher import Running
 from local.faults import Fault, Kind
 from local.stack import Stack
+from tests.support.answers import Answer
+from tests.support.waiting import wait_until
 
 JSON = "application/json"
 LIVE = ("pending", "running")
-T = TypeVar("T")
-
-
-def eventually(probe: Callable[[], T], seconds: float = 30) -> T:
-    """The first true value of ``probe``, which is asked again and again."""
-    deadline = time.monotonic() + seconds
-    while not (value := probe()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s"
-        time.sleep(0.02)
-    return value
 
 
 def moment(text: str) -> datetime:
@@ -40,19 +31,6 @@ def moment(text: str) -> datetime:
 
 def seconds_between(earlier: str, later: str) -> float:
     return (moment(later) - moment(earlier)).total_seconds()
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came back over HTTP."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 class System:
@@ -125,14 +103,14 @@ class System:
             view = self.job(job_id)
             return view if view["status"] in wanted else None
 
-        view = eventually(look, seconds)
+        view = wait_until(look, seconds=seconds)
         assert view is not None
         return view
 
     def wait_for_all(self, ids: Iterable[str], seconds: float = 60) -> list[dict[str, Any]]:
         """The summaries of jobs that end, in the order of ``ids``."""
         ids = list(ids)
-        eventually(lambda: not self._unfinished(), seconds)
+        wait_until(lambda: not self._unfinished(), seconds=seconds)
         views = {view["id"]: view for view in self.jobs()}
         return [views[job_id] for job_id in ids]
 
@@ -166,7 +144,7 @@ class System:
         """A job that runs until its gate is opened, and has begun to: its id and its gate."""
         gate = self.new_gate()
         job_id = self.submit("e2e.gate", {"gate": gate}, **fields)
-        eventually(lambda: self.starts(job_id))
+        wait_until(lambda: self.starts(job_id))
         return job_id, gate
 
     # ----- processes and faults
@@ -181,7 +159,7 @@ class System:
     def spare_worker(self) -> int:
         """The process of the next worker, once it waits for its event: for tests that a cold start would confuse."""
         pool = self.stack.dispatcher._pools["worker"]
-        return eventually(lambda: pool._idle)[-1].pid
+        return wait_until(lambda: pool._idle)[-1].pid
 
     def worker_of(self, job_id: str) -> Running:
         """The invocation that runs a job."""
@@ -219,7 +197,7 @@ class System:
         self.stack.faults.clear()
         for gate in self._gates:
             self.open(gate)
-        eventually(self._is_quiet, 60)
+        wait_until(self._is_quiet, seconds=60)
 
     def _is_quiet(self) -> bool:
         for job in self.jobs(status="pending"):

@@ -4,8 +4,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from tests.docs.pages import blocks
-from tests.e2e.system import Answer, System, eventually
+from tests.e2e.system import System
+from tests.support.answers import Answer
+from tests.support.pages import blocks
+from tests.support.waiting import wait_until
 
 SETTINGS: dict[str, Any] = {"backoff_base_seconds": 1}
 STACK = "localhost:3000"
@@ -42,7 +44,7 @@ def test_the_quick_start_stores_a_job_and_shows_it_completed(system: System) -> 
         view = run(system, show, stored.json["id"]).json
         return view if view["status"] == "completed" else None
 
-    assert eventually(shown)["result"] == {"hello": "world"}
+    assert wait_until(shown)["result"] == {"hello": "world"}
 
 
 def test_the_examples_of_the_api_run(system: System) -> None:
@@ -60,6 +62,6 @@ def test_the_examples_of_the_api_run(system: System) -> None:
     assert ended.status == 200, ended.body
 
     fails_twice = run(system, failing).json["id"]
-    eventually(lambda: system.job(fails_twice)["attempt"] and system.job(fails_twice)["status"] == "pending")
+    wait_until(lambda: system.job(fails_twice)["attempt"] and system.job(fails_twice)["status"] == "pending")
     assert run(system, why, fails_twice).json["detail"].endswith("for attempt 2 of 3.")
     assert system.wait_for(fails_twice)["attempt"] == 3

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.system import Answer, System, eventually
+from tests.e2e.system import System
+from tests.support.answers import Answer
+from tests.support.waiting import wait_until
 
 SETTINGS = {"unknown_type_delay_seconds": 1, "unknown_type_grace_seconds": 2}
 KIB, MIB = 1024, 1024 * 1024
@@ -25,6 +27,7 @@ def pointers(answer: Answer) -> list[str]:
 # ----- B1
 
 
+@pytest.mark.case("B1")
 def test_fifty_threads_with_one_key_make_one_job(system: System) -> None:
     def submit(_: int) -> Answer:
         return system.post("/jobs", {"type": "e2e.note", "payload": {"n": 1}}, idempotency_key="fifty")
@@ -59,6 +62,7 @@ def test_a_payload_over_256_kib_is_too_large(system: System) -> None:
     assert pointers(refused) == ["/payload"]
 
 
+@pytest.mark.case("B2")
 def test_a_batch_over_4_mib_is_too_large(system: System) -> None:
     jobs = [{"type": "demo.echo", "payload": "x" * 200 * KIB} for _ in range(20)]
     assert system.post("/jobs/batch", {"jobs": jobs}).status == 201
@@ -70,6 +74,7 @@ def test_a_batch_over_4_mib_is_too_large(system: System) -> None:
 # ----- B3
 
 
+@pytest.mark.case("B3")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -86,6 +91,7 @@ def test_a_wrong_value_is_refused_with_a_pointer_to_its_field(system: System, fi
 # ----- B4
 
 
+@pytest.mark.case("B4")
 @pytest.mark.parametrize(
     ("status", "method", "body", "content_type"),
     [
@@ -112,15 +118,16 @@ def test_a_malformed_request_is_refused_as_a_problem(
 # ----- B5
 
 
+@pytest.mark.case("B5")
 def test_a_job_of_an_unknown_type_waits_loudly_at_no_cost_and_dies_after_its_grace(system: System) -> None:
     stranger, *others = system.submit_all([{"type": "e2e.stranger"}, *[{"type": "demo.echo"}] * 20])
     assert all(system.wait_for(job_id)["attempt"] == 1 for job_id in others)
-    eventually(lambda: _is_put_off(system, stranger))
+    wait_until(lambda: _is_put_off(system, stranger))
     assert "does not know the type" in system.get(f"/jobs/{stranger}/why")["detail"]
 
     dead = system.wait_for(stranger, "dead")
     assert dead["lastError"]["reason"] == "unknown_type"
-    (letter,) = eventually(lambda: system.letters(stranger))
+    (letter,) = wait_until(lambda: system.letters(stranger))
     assert letter["error"]["reason"] == "unknown_type"
     assert sum(_metrics(system, "JobsOfUnknownType")) >= 2
 
@@ -142,6 +149,7 @@ def _metrics(system: System, name: str) -> list[float]:
 # ----- B6
 
 
+@pytest.mark.case("B6")
 def test_a_body_that_the_gateway_encodes_in_base64_is_read_as_usual(system: System) -> None:
     # Without a content type the gateway cannot know that it is text.
     answer = system.request("POST", "/jobs", '{"type": "demo.echo", "payload": "grüße"}'.encode())

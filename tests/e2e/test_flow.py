@@ -4,7 +4,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from tests.e2e.system import LIVE, System, eventually, moment, seconds_between
+import pytest
+
+from tests.e2e.system import LIVE, System, moment, seconds_between
+from tests.support.waiting import wait_until
 
 SETTINGS = {"backoff_base_seconds": 0.5}
 
@@ -46,7 +49,7 @@ def test_jobs_for_later_start_within_a_tenth_of_a_second_of_their_time(
     # One goes before, so that every process on the way is past its cold start: a worker is there, and free, and no
     # scheduler is still coming that would take the lead.
     system.wait_for(system.submit("demo.echo", scheduledAt=system.soon(1)))
-    eventually(lambda: _all_have_come(system))
+    wait_until(lambda: _all_have_come(system))
     rounds: list[list[float]] = []
     while len(rounds) < ROUNDS_MAX and not (rounds and max(rounds[-1]) <= 0.1):
         rounds.append(_seconds_late(system))
@@ -82,7 +85,7 @@ def test_three_failures_end_in_dead_and_on_the_queue_and_a_replay_brings_the_job
     dead = system.wait_for(job_id, "dead")
     assert dead["attempt"] == 3
     assert [error["attempt"] for error in dead["errors"]] == [1, 2, 3]
-    (letter,) = eventually(lambda: system.letters(job_id))
+    (letter,) = wait_until(lambda: system.letters(job_id))
     assert letter["type"] == letter["attributes"]["type"]["StringValue"] == "demo.fail"
     assert letter["attempts"] == 3
     assert letter["error"] == {"reason": "error", "message": "RuntimeError: failure 3 of 5, as asked for"}
@@ -90,7 +93,7 @@ def test_three_failures_end_in_dead_and_on_the_queue_and_a_replay_brings_the_job
     replay = system.post(f"/jobs/{job_id}/replay")
     assert replay.json["replayed"]
     # Its attempts count from the replay on, so it fails three times again; the old errors are kept.
-    eventually(lambda: len(system.letters(job_id)) == 2)
+    wait_until(lambda: len(system.letters(job_id)) == 2)
     again = system.job(job_id)
     assert (again["status"], again["attempt"]) == ("dead", 3)
     assert [error["attempt"] for error in again["errors"]] == [1, 2, 3] * 2
@@ -109,10 +112,11 @@ def test_a_replayed_job_completes_once_its_cause_is_gone(system: System) -> None
     assert (second.status, second.json["replayed"]) == (200, False)
 
 
+@pytest.mark.case("R7")
 def test_a_recurring_job_keeps_its_grid_one_at_a_time_until_its_series_is_cancelled(system: System) -> None:
     first = system.job(system.submit("e2e.note", intervalSeconds=1))
     series = first["seriesId"]
-    runs = eventually(lambda: _occurrences(system, series, 5), 30)
+    runs = wait_until(lambda: _occurrences(system, series, 5))
     slots = [moment(run["scheduledAt"]) for run in runs]
     assert slots[0] == moment(first["scheduledAt"])
     steps = {(slot - slots[0]) % timedelta(seconds=1) for slot in slots}

@@ -15,7 +15,8 @@ import pytest
 
 import dilamme
 from local.options import CHECKOUT
-from tests.e2e.system import LIVE, System, eventually, kill, seconds_between
+from tests.e2e.system import LIVE, System, kill, seconds_between
+from tests.support.waiting import wait_until
 
 SETTINGS = {"clock_seconds": None, "idle_exit_seconds": 1, "backoff_base_seconds": 2}
 TICK_SECONDS = 1
@@ -33,7 +34,7 @@ def asleep(system: System) -> System:
 
 
 def fall_asleep(system: System) -> None:
-    eventually(lambda: not system.running("scheduler") and not system.running("worker"))
+    wait_until(lambda: not system.running("scheduler") and not system.running("worker"))
     assert not system.get("/stats")["scheduler"]["alive"]
 
 
@@ -44,6 +45,7 @@ def check_waits(waits: list[float], record_testsuite_property: Record) -> None:
     assert max(waits) < TICK_SECONDS
 
 
+@pytest.mark.case("C15")
 def test_a_posted_job_starts_in_milliseconds_without_a_scheduler(
     asleep: System, record_testsuite_property: Record
 ) -> None:
@@ -57,6 +59,7 @@ def test_a_posted_job_starts_in_milliseconds_without_a_scheduler(
     assert asleep.stack.dispatcher.counts()["scheduler"]["accepted"] == accepted
 
 
+@pytest.mark.case("C15")
 def test_jobs_posted_while_workers_come_and_go_all_start_without_a_scheduler(
     asleep: System, record_testsuite_property: Record
 ) -> None:
@@ -69,7 +72,7 @@ def test_jobs_posted_while_workers_come_and_go_all_start_without_a_scheduler(
 def test_a_batch_is_shared_by_as_many_workers_as_it_needs(asleep: System) -> None:
     gate = asleep.new_gate()
     ids = asleep.submit_all([{"type": "e2e.gate", "payload": {"gate": gate}}] * 16)
-    eventually(lambda: all(asleep.starts(job_id) for job_id in ids))
+    wait_until(lambda: all(asleep.starts(job_id) for job_id in ids))
     asleep.open(gate)
     assert {job["attempt"] for job in asleep.wait_for_all(ids)} == {1}
 
@@ -94,7 +97,7 @@ def test_a_snoozed_job_comes_back_at_no_cost(asleep: System) -> None:
 
 def test_a_recurring_job_comes_again_and_again(asleep: System) -> None:
     series = asleep.job(asleep.submit("e2e.note", intervalSeconds=3))["seriesId"]
-    eventually(lambda: sum(job["status"] == "completed" for job in asleep.jobs(seriesId=series)) >= 3)
+    wait_until(lambda: sum(job["status"] == "completed" for job in asleep.jobs(seriesId=series)) >= 3)
     asleep.post(f"/series/{series}/cancel")
     assert not [job for job in asleep.jobs(seriesId=series) if job["status"] in LIVE]
 
@@ -110,10 +113,10 @@ def test_a_child_with_a_time_of_its_own_starts_after_its_release(asleep: System)
 
 def test_a_dead_letter_reaches_the_queue_and_a_replay_starts(asleep: System) -> None:
     job_id = asleep.submit("demo.fail", {"times": 9}, maxAttempts=1)
-    eventually(lambda: asleep.letters(job_id))
+    wait_until(lambda: asleep.letters(job_id))
     fall_asleep(asleep)
     assert asleep.post(f"/jobs/{job_id}/replay").json["replayed"]
-    eventually(lambda: len(asleep.letters(job_id)) == 2)
+    wait_until(lambda: len(asleep.letters(job_id)) == 2)
 
 
 def test_a_lost_workers_job_comes_again_after_its_backoff(asleep: System) -> None:
@@ -121,14 +124,14 @@ def test_a_lost_workers_job_comes_again_after_its_backoff(asleep: System) -> Non
     job = asleep.wait_for(job_id, "dead")
     assert [error["reason"] for error in job["errors"]] == ["worker_lost"] * 3
     assert seconds_between(job["errors"][1]["at"], job["startedAt"]) >= 2
-    eventually(lambda: asleep.letters(job_id))
+    wait_until(lambda: asleep.letters(job_id))
 
 
 def test_a_job_whose_worker_is_lost_before_it_claims_comes_all_the_same(asleep: System) -> None:
     spare = asleep.spare_worker()
     os.kill(spare, signal.SIGSTOP)  # the event finds a process that does not get to it
     job_id = asleep.submit("e2e.note")
-    (worker,) = eventually(lambda: asleep.running("worker"))
+    (worker,) = wait_until(lambda: asleep.running("worker"))
     assert worker.pid == spare
     kill(worker)
     assert asleep.wait_for(job_id)["attempt"] == 1
@@ -141,7 +144,7 @@ def test_a_job_that_was_locked_when_its_worker_looked_is_not_forgotten(asleep: S
     with psycopg.connect(asleep.stack.database_url) as ours:
         child = dilamme.submit(ours, "e2e.note", dependency_ids=[parent])
         asleep.wait_for(asleep.submit("demo.echo"))
-        eventually(lambda: not asleep.running("worker"))
+        wait_until(lambda: not asleep.running("worker"))
     asleep.wait_for(str(child))
 
 

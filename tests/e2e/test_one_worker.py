@@ -1,6 +1,9 @@
 """What a single worker that runs one job at a time makes visible: the order, ageing, and its own time."""
 
-from tests.e2e.system import System, eventually
+import pytest
+
+from tests.e2e.system import System
+from tests.support.waiting import wait_until
 
 AGEING_SECONDS = 3
 SETTINGS = {
@@ -29,6 +32,7 @@ def test_p1_runs_before_p2_before_p3_and_equals_in_the_order_in_which_they_came(
     assert order_of_starts(system, *ids) == lanes[1] + lanes[2] + lanes[3]
 
 
+@pytest.mark.case("O1")
 def test_a_p3_that_ages_overtakes_what_came_later(system: System) -> None:
     _, gate = system.submit_gated()
 
@@ -40,9 +44,9 @@ def test_a_p3_that_ages_overtakes_what_came_later(system: System) -> None:
         return priority
 
     oldest = submit(3)
-    eventually(lambda: effective(oldest) == 2)
+    wait_until(lambda: effective(oldest) == 2)
     old = submit(3)
-    eventually(lambda: (effective(oldest), effective(old)) == (1, 2))
+    wait_until(lambda: (effective(oldest), effective(old)) == (1, 2))
     fresh_p3, fresh_p2, fresh_p1 = submit(3), submit(2), submit(1)
     assert effective(old) == 2, "three jobs took longer to post than a step of ageing"
     system.open(gate)
@@ -51,6 +55,7 @@ def test_a_p3_that_ages_overtakes_what_came_later(system: System) -> None:
     assert order_of_starts(system, *expected) == expected
 
 
+@pytest.mark.case("C8")
 def test_a_job_nearly_as_long_as_its_function_starts_once(system: System) -> None:
     """C8, scaled: 9.5 s in a function of 12 s, behind a job that has used up the worker's spare time."""
     before, job_id = system.submit_all(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from local.options import Options
 from local.stack import Stack
-from tests.e2e.system import System, eventually
+from tests.e2e.system import System
+from tests.support.waiting import wait_until
 
 
 def test_jobs_survive_a_restart_and_what_ran_at_the_stop_runs_again(functions_folder: Path, tmp_path: Path) -> None:
@@ -26,7 +27,7 @@ def test_jobs_survive_a_restart_and_what_ran_at_the_stop_runs_again(functions_fo
         system = System(stack, tmp_path)
         assert system.job(done)["result"] == {"hello": "world"}
         assert system.job(later)["status"] == "pending"
-        eventually(lambda: len(system.starts(parent)) == 2)
+        wait_until(lambda: len(system.starts(parent)) == 2)
         job = system.wait_for(parent)
         assert (job["attempt"], job["lastError"]["reason"]) == (2, "worker_lost")
         assert system.wait_for(child)["attempt"] == 1

@@ -7,24 +7,16 @@ import pytest
 
 from dilamme import session
 from dilamme.aws import telemetry
-from dilamme.settings import Settings, read
-from dilamme.store.connection import Connection
-from dilamme.usecases import wake
+from dilamme.settings import Settings
 from functions.api import handler as api
-from tests.integration.clock import Clock
-from tests.integration.invocations import Invocations
-
-
-@pytest.fixture
-def settings() -> Settings:
-    """The defaults, and the names that a deployment gives."""
-    return read({"DILAMME_WORKER_FUNCTION": "worker", "DILAMME_SCHEDULER_FUNCTION": "scheduler"})
+from tests.support.entrance import role_url
+from tests.support.invocations import Invocations
 
 
 @pytest.fixture
 def door(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The handler answers from the test's database."""
-    monkeypatch.setenv("DATABASE_URL", _as_api(database_url))
+    monkeypatch.setenv("DATABASE_URL", role_url(database_url, "api"))
     monkeypatch.setattr(session, "_connection", None)
     monkeypatch.setattr(session, "_schema_is_known", False)
     monkeypatch.setattr(api, "configuration", settings)
@@ -33,17 +25,9 @@ def door(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch)
         session._connection.close()
 
 
-def _as_api(database_url: str) -> str:
-    scheme, rest = database_url.split("://")
-    return f"{scheme}://dilamme_api@{rest.rpartition('@')[2]}"
-
-
 @pytest.fixture(autouse=True)
-def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
-    """Takes the place of AWS: what would have been invoked, in order."""
-    recorded = Invocations()
-    monkeypatch.setattr(wake, "invoke", recorded)
-    return recorded
+def _invocations_go_nowhere(invocations: Invocations) -> None:
+    """In every test of this folder."""
 
 
 @pytest.fixture
@@ -52,9 +36,3 @@ def metrics_written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     written = io.StringIO()
     monkeypatch.setattr(telemetry, "STANDARD_OUTPUT", written)
     return written
-
-
-@pytest.fixture
-def clock(connection: Connection) -> Clock:
-    """The database's clock, stopped; the test moves it."""
-    return Clock(connection)

@@ -2,12 +2,12 @@
 
 import base64
 import json
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
 from functions.api import handler as api
+from tests.support.answers import Answer
 
 CONTEXT = SimpleNamespace(
     function_name="dilamme-api",
@@ -16,30 +16,6 @@ CONTEXT = SimpleNamespace(
     aws_request_id="00000000-0000-4000-8000-000000000000",
     get_remaining_time_in_millis=lambda: 30_000,
 )
-PROBLEM = "application/problem+json"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came back."""
-
-    status: int
-    headers: dict[str, str]
-    text: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-    @property
-    def pointers(self) -> list[str]:
-        """The faults' pointers, after a look at the form of a problem."""
-        assert self.headers["content-type"] == PROBLEM
-        assert self.json["status"] == self.status
-        assert self.json["type"]
-        assert self.json["title"]
-        assert self.json["detail"]
-        return [fault["pointer"] for fault in self.json.get("errors", [])]
 
 
 def event(
@@ -87,7 +63,7 @@ def send(sent: dict[str, Any]) -> Answer:
     headers = {name.lower(): value for name, value in answer["headers"].items()}
     assert all(isinstance(value, str) for value in headers.values())
     assert answer["isBase64Encoded"] is False
-    return Answer(answer["statusCode"], headers, answer["body"])
+    return Answer(answer["statusCode"], headers, answer["body"].encode())
 
 
 def get(path: str, **query: Any) -> Answer:

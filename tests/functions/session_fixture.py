@@ -6,14 +6,13 @@ from contextlib import contextmanager
 import pytest
 
 from dilamme import session
+from tests.support.entrance import role_url
 
 
 @contextmanager
 def entered(monkeypatch: pytest.MonkeyPatch, database_url: str, role: str | None = None) -> Iterator[None]:
     """``role``: the function whose database role to log in as; None is the superuser, as for the migration."""
-    scheme, rest = database_url.split("://")
-    url = database_url if role is None else f"{scheme}://dilamme_{role}@{rest.rpartition('@')[2]}"
-    monkeypatch.setenv("DATABASE_URL", url)
+    monkeypatch.setenv("DATABASE_URL", database_url if role is None else role_url(database_url, role))
     monkeypatch.setattr(session, "_connection", None)
     monkeypatch.setattr(session, "_schema_is_known", False)
     yield

@@ -13,8 +13,9 @@ from dilamme.domain.errors import ConfigurationError
 from dilamme.store.connection import Connection
 from dilamme.usecases import read
 from functions.api import handler as api
-from tests.databases import Databases
-from tests.functions.door import CONTEXT, Answer, get, post
+from tests.functions.door import CONTEXT, get, post
+from tests.support.answers import Answer
+from tests.support.databases import Databases
 
 JOB = {"type": "demo.echo", "payload": "a secret"}
 
@@ -82,6 +83,7 @@ def test_a_newer_schema_that_is_not_compatible_is_unhealthy(connection: Connecti
     assert "deploy a newer version" in answer.json["detail"]
 
 
+@pytest.mark.case("C10")
 @pytest.mark.usefixtures("door")
 def test_a_connection_that_the_server_closed_between_two_requests_is_not_noticed(connection: Connection) -> None:
     post("/jobs", JOB)
@@ -100,6 +102,7 @@ def test_a_request_that_waits_for_too_long_is_a_503(connection: Connection) -> N
     assert post(f"/jobs/{job['id']}/cancel").status == 200
 
 
+@pytest.mark.case("C11")
 @pytest.mark.usefixtures("door")
 def test_no_transaction_is_left_open_by_any_answer(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.functions.door import Answer, send
+from tests.functions.door import send
+from tests.support.answers import Answer
 
 pytestmark = pytest.mark.usefixtures("door")
 

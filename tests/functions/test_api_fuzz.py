@@ -21,9 +21,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from dilamme.store.connection import Connection
-from tests.functions.door import PROBLEM
 from tests.functions.wsgi import application
-from tests.integration.jobs import bury, claim, complete, put, put_many, row
+from tests.support.answers import PROBLEM
+from tests.support.jobs import bury, claim, complete, put, put_many, row
 
 pytestmark = pytest.mark.usefixtures("door")
 
@@ -66,6 +66,7 @@ def contents(connection: Connection) -> list[Any]:
     ]
 
 
+@pytest.mark.case("B3")
 @api.parametrize()
 @settings(suppress_health_check=list(HealthCheck), deadline=None)
 def test_every_call_gets_an_answer_that_the_description_promises(

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from dilamme.store.connection import Connection
-from tests.databases import Databases
 from tests.functions.door import event, get, post, send
-from tests.functions.test_api_refusals import FIELDS, JOB, assert_refused, pointer
+from tests.functions.refusals import FIELDS, JOB, assert_refused, pointer
 
 pytestmark = pytest.mark.usefixtures("door")
 
@@ -21,12 +20,10 @@ METACHARACTERS = [
 KNOWN = ["type", "priority", "scheduledAt", "intervalSeconds", "dependencyIds", "maxAttempts", "onDependencyFailure"]
 
 
-@pytest.fixture(scope="module")
-def database_url(databases: Databases) -> Iterator[str]:
+@pytest.fixture
+def database_url(database_of_module: str) -> str:
     """One database for all: each test asserts that what it refused is not in it."""
-    name = databases.create()
-    yield databases.server.url(name)
-    databases.drop(name)
+    return database_of_module
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +56,7 @@ def test_a_megabyte_in_a_field_is_refused_by_name_and_not_sent_back(field: str, 
     assert len(answer.text) < 2_000
 
 
+@pytest.mark.case("B3")
 @pytest.mark.parametrize(
     "moment",
     ["2016-12-31T23:59:60Z", "2030-06-30T23:59:60.5+00:00", "2030-01-01T24:00:00Z", "0000-01-01T00:00:00Z",
@@ -92,6 +90,7 @@ def test_a_number_that_is_no_integer_is_refused(number: str, connection: Connect
         assert_refused(post("/jobs", f'{{"type": "demo.echo", "{field}": {number}}}'), connection, 400, 422)
 
 
+@pytest.mark.case("B6")
 @pytest.mark.parametrize(
     "body",
     ["e30", "e30=\n", "e3-_", "=e30", "e3 0=", "e30=e30=", "\u00e9", "e30\0", "%7B%7D", "H4sIAAAAAAAAA6uuBQBDv6ajAgAAAA==", "gA=="],

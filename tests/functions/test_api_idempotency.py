@@ -16,7 +16,8 @@ from dilamme.usecases.submit import submit as submit_job
 from dilamme.wire.requests import Submission, parse
 from tests.functions import states
 from tests.functions.door import event, get, post, send
-from tests.integration.invocations import Invocations
+from tests.support.invocations import Invocations
+from tests.support.rivals import wait_until_blocked
 
 pytestmark = pytest.mark.usefixtures("door")
 
@@ -187,14 +188,9 @@ def test_a_race_ends_with_one_job_whichever_transaction_rolls_back(
     kept = submit_here(first, job, "k", single=True)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(submit_job, second, job, "k", single=True)
-        _wait_for_a_lock(connection)
+        wait_until_blocked(connection, second)
         first.execute("COMMIT" if commits else "ROLLBACK")
         receipt = waiting.result()
     assert receipt.created is not commits
     assert (receipt.ids == kept.ids) is commits
     assert stored(connection) == 1
-
-
-def _wait_for_a_lock(connection: Connection) -> None:
-    while not connection.execute("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchall():
-        pass

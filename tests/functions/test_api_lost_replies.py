@@ -5,25 +5,25 @@ from collections.abc import Iterator
 import pytest
 
 from dilamme.store.connection import Connection
-from tests.databases import Databases
+from local.postgres import Postgres
 from tests.functions.door import get, post
-from tests.integration.jobs import tally
-from tests.integration.wire import Wire, wire
+from tests.support.entrance import role_url
+from tests.support.jobs import tally
+from tests.support.wire import Wire, wire
 
 JOB = {"type": "demo.echo", "payload": 1}
 
 
 @pytest.fixture
-def cable(door: None, databases: Databases, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+def cable(door: None, postgres: Postgres, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """The API's connection runs over it, and stands."""
-    name = database_url.rpartition("/")[2]
-    with wire("127.0.0.1", databases.server.port) as laid:
-        direct = databases.server.url(name, "dilamme_api")
-        monkeypatch.setenv("DATABASE_URL", direct.replace(f":{databases.server.port}/", f":{laid.port}/"))
+    with wire("127.0.0.1", postgres.port) as laid:
+        monkeypatch.setenv("DATABASE_URL", laid.over(role_url(database_url, "api")))
         assert get("/health").status == 200
         yield laid
 
 
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
 def test_a_caller_without_a_key_is_told_that_nobody_knows(path: str, cable: Wire, connection: Connection) -> None:
     """Not to repeat it: the job is there, stored by a statement that is its own transaction."""
@@ -51,6 +51,7 @@ def test_a_caller_who_lost_the_commit_of_a_job_with_a_parent_is_told_the_same(
     assert tally(connection) == {"pending": 2}
 
 
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
 def test_a_caller_with_a_key_sends_the_same_again_and_gets_the_first_job(
     path: str, cable: Wire, connection: Connection

@@ -6,7 +6,8 @@ from uuid import uuid4
 import pytest
 
 from dilamme.wire.requests import PAYLOAD_BYTES_MAX
-from tests.functions.door import Answer, event, get, post, send, submit
+from tests.functions.door import event, get, post, send, submit
+from tests.support.answers import Answer
 
 pytestmark = pytest.mark.usefixtures("door")
 

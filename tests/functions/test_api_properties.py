@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.functions.door import PROBLEM, Answer, event, get, post, send
+from tests.functions.door import event, get, post, send
+from tests.support.answers import PROBLEM, Answer
 
 pytestmark = pytest.mark.usefixtures("door")
 # The database is the same for all examples: none depends on what another has stored.

@@ -8,8 +8,8 @@ import pytest
 from dilamme.store.connection import Connection
 from tests.functions import states
 from tests.functions.door import get, post, submit
-from tests.integration.clock import Clock
-from tests.integration.invocations import Invocations
+from tests.support.clock import Clock
+from tests.support.invocations import Invocations
 
 pytestmark = pytest.mark.usefixtures("door")
 
@@ -99,6 +99,7 @@ def test_a_job_is_no_series() -> None:
 # ----- replay
 
 
+@pytest.mark.case("R3")
 def test_a_dead_job_is_replayed_once_and_the_second_call_says_so(
     connection: Connection, invocations: Invocations
 ) -> None:

@@ -12,8 +12,8 @@ from dilamme.store.connection import Connection
 from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from tests.functions import states
 from tests.functions.door import event, get, post, send, submit
-from tests.integration.clock import Clock
-from tests.integration.invocations import Invocations
+from tests.support.clock import Clock
+from tests.support.invocations import Invocations
 
 pytestmark = pytest.mark.usefixtures("door")
 
@@ -133,6 +133,7 @@ def test_times_are_kept_to_the_microsecond_and_given_in_utc(given: str, kept: st
     assert submit(scheduledAt=given)["scheduledAt"] == kept
 
 
+@pytest.mark.case("O5")
 def test_a_time_in_the_past_buys_no_priority(clock: Clock) -> None:
     view = submit(scheduledAt="2020-01-01T00:00:00Z", priority=3)
     assert view["scheduledAt"] == "2020-01-01T00:00:00Z"
@@ -140,6 +141,7 @@ def test_a_time_in_the_past_buys_no_priority(clock: Clock) -> None:
     assert view["effectivePriority"] == 3
 
 
+@pytest.mark.case("B6")
 def test_a_base64_body_is_read_as_usual() -> None:
     text = json.dumps({"type": "demo.echo", "payload": "grüße"}, ensure_ascii=False)
     answer = send(event("POST", "/jobs", text, {"content-type": "application/json"}, encoded=True))
@@ -203,6 +205,7 @@ def test_a_batch_with_one_wrong_job_stores_none(connection: Connection) -> None:
     assert stored(connection) == 0
 
 
+@pytest.mark.case("D7")
 def test_a_job_whose_dependency_has_failed_is_stored_as_its_policy_says(connection: Connection) -> None:
     parent = submit()["id"]
     states.finish(connection, parent, "dead", error="boom")
@@ -222,6 +225,7 @@ def test_a_job_cannot_wait_on_one_that_is_not_there(connection: Connection) -> N
     assert stored(connection) == 1
 
 
+@pytest.mark.case("D3")
 def test_jobs_of_a_batch_that_wait_for_each_other_are_refused_with_the_path(connection: Connection) -> None:
     jobs = [
         {"type": "a", "ref": "a", "dependencyRefs": ["c"]},

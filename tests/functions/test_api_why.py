@@ -13,7 +13,7 @@ from dilamme.store.connection import Connection
 from dilamme.usecases import read
 from tests.functions import states
 from tests.functions.door import get, post, submit
-from tests.integration.clock import Clock
+from tests.support.clock import Clock
 
 pytestmark = pytest.mark.usefixtures("door")
 

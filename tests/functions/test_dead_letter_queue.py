@@ -14,7 +14,7 @@ from dilamme.scheduler.outbox import send_outbox
 from dilamme.settings import Settings, read
 from dilamme.store import outbox as store
 from dilamme.store.connection import Connection
-from tests.integration.jobs import bury, claim_one, put
+from tests.support.jobs import bury, claim_one, put
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from dilamme.store import schema as store
 from dilamme.store.connection import Connection
 from dilamme.usecases import deploy
 from functions.migrate import handler as migrate
-from tests.databases import Databases
 from tests.functions.events import context, load
 from tests.functions.session_fixture import entered
+from tests.support.databases import Databases
 
 Answers = list[dict[str, Any]]
 
@@ -50,7 +50,7 @@ def cloudformation() -> Iterator[tuple[str, Answers]]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/answer?X-Amz-Signature=0", answers
     server.shutdown()
     server.server_close()

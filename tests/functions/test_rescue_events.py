@@ -11,8 +11,8 @@ from dilamme.store.connection import Connection
 from functions.rescue import handler as rescue
 from tests.functions.events import context, load
 from tests.functions.session_fixture import entered
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import put, row
+from tests.support.invocations import Invocations
+from tests.support.jobs import put, row
 
 
 @pytest.fixture(autouse=True)

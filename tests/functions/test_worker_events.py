@@ -12,8 +12,8 @@ from dilamme.store.connection import Connection
 from functions.worker import handler as worker
 from tests.functions.events import context, emf, load
 from tests.functions.session_fixture import entered
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import put, row
+from tests.support.invocations import Invocations
+from tests.support.jobs import put, row
 
 
 def _fail(payload: object, context: object) -> None:

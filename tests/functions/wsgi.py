@@ -15,7 +15,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     answer = send(event)
     # A status as a phrase, since WSGI wants one.
     start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", list(answer.headers.items()))
-    return [answer.text.encode()]
+    return [answer.body]
 
 
 def _target(environ: dict[str, Any]) -> str:

@@ -6,35 +6,18 @@ from contextlib import ExitStack, closing
 import pytest
 
 from dilamme.scheduler import outbox
-from dilamme.settings import Settings, read
-from dilamme.store.connection import Connection, connect
-from dilamme.usecases import wake
-from tests.databases import Databases
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter, Entrance
-from tests.integration.invocations import Invocations, Letters
+from dilamme.settings import Settings
+from dilamme.store.connection import connect
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
-
-
-@pytest.fixture
-def settings() -> Settings:
-    """The defaults, and the names that a deployment gives."""
-    return read(
-        {
-            "DILAMME_WORKER_FUNCTION": "worker",
-            "DILAMME_SCHEDULER_FUNCTION": "scheduler",
-            "DILAMME_DEAD_LETTER_QUEUE_URL": "http://queue.invalid",
-        }
-    )
+from tests.support.databases import Databases
+from tests.support.entrance import Enter, Entrance
+from tests.support.invocations import Invocations, Letters
 
 
 @pytest.fixture(autouse=True)
-def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
-    """Takes the place of AWS: what would have been invoked, in order."""
-    recorded = Invocations()
-    monkeypatch.setattr(wake, "invoke", recorded)
-    return recorded
+def _invocations_go_nowhere(invocations: Invocations) -> None:
+    """In every test of this folder."""
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +39,6 @@ def enter(entrance: Entrance) -> Iterator[Enter]:
     """Opens connections to the test's database as one of the functions' roles; closed with the test."""
     with ExitStack() as stack:
         yield lambda function: stack.enter_context(closing(connect(entrance.url(function))))
-
-
-@pytest.fixture
-def clock(connection: Connection) -> Clock:
-    """The database's clock, stopped; the test moves it."""
-    return Clock(connection)
 
 
 @pytest.fixture

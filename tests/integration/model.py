@@ -88,7 +88,7 @@ class Model:
 
     def settle(self, settled: Sequence[tuple[Job, str, float | None]]) -> None:
         """Ends claims together: (job, kind, delay in seconds), in the order in which one transaction takes the kinds."""
-        for wanted in ("complete", "retry", "hand_back", "bury"):
+        for wanted in ("complete", "retry", "return", "bury"):
             for job, kind, delay in settled:
                 if kind == wanted:
                     self._end_claim(job, kind, delay)
@@ -106,7 +106,7 @@ class Model:
             self._fail_children(job)
         else:
             job.status = "pending"
-            job.attempt -= kind == "hand_back"
+            job.attempt -= kind == "return"
             job.ready_at = job.ready_at if delay is None else self.now + timedelta(seconds=delay)
 
     def _finish(self, job: Job, status: str) -> None:

@@ -3,14 +3,18 @@
 import threading
 from typing import Any
 
+import pytest
+
 from dilamme.domain.outcome import Return
 from dilamme.store.connection import Connection
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, put_many, row, rows, tally
-from tests.integration.rivals import meanwhile, wait_until
 from tests.integration.workshop import Workshop
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, put_many, row, rows, tally
+from tests.support.rivals import meanwhile
+from tests.support.waiting import wait_until
 
 
+@pytest.mark.case("C14")
 def test_short_jobs_claimed_together_with_a_long_one_do_not_wait_for_it(
     connection: Connection, workshop: Workshop, invocations: Invocations
 ) -> None:
@@ -28,18 +32,18 @@ def test_short_jobs_claimed_together_with_a_long_one_do_not_wait_for_it(
     long = put(connection, type="test.long")
     short = put_many(connection, [{}] * 50)
     with meanwhile(workshop.work) as working:
-        wait_until(lambda: len(_waits_until_handed_back(workshop)) == 50, "the short ones are handed back")
+        wait_until(lambda: len(_waits_until_returned(workshop)) == 50, "the short ones are handed back")
         wait_until(lambda: invocations, "somebody is called for them")
         assert {stored["status"] for stored in rows(connection, short)} == {"pending"}
         assert all(stored["attempt"] == 0 and stored["started_at"] is None for stored in rows(connection, short))
         assert row(connection, long)["status"] == "running"
         finish.set()
         working.result(20)
-    assert max(_waits_until_handed_back(workshop)) <= 1.5
+    assert max(_waits_until_returned(workshop)) <= 1.5
     assert tally(connection) == {"completed": 51}
 
 
-def _waits_until_handed_back(workshop: Workshop) -> list[float]:
+def _waits_until_returned(workshop: Workshop) -> list[float]:
     """Seconds."""
     return [
         (heard_at - claimed.started_at).total_seconds()
@@ -66,7 +70,8 @@ def test_a_worker_that_knows_nothing_yet_takes_no_more_than_it_can_start(
         working.result(20)
 
 
-def test_what_does_not_fit_into_the_remaining_time_is_handed_back_with_its_attempt(
+@pytest.mark.case("S6")
+def test_what_does_not_fit_into_the_remaining_time_is_returned_with_its_attempt(
     connection: Connection, workshop: Workshop, invocations: Invocations
 ) -> None:
     """S6, in less time: 1.6 s for handlers, ten claimed jobs of half a second, one at a time.

@@ -6,13 +6,14 @@ import psycopg
 import pytest
 
 from dilamme.store.connection import Connection, repeat_on_conflict
-from tests.integration.entrance import Enter
-from tests.integration.jobs import put, put_many, row
-from tests.integration.rivals import wait_until_blocked
+from tests.support.entrance import Enter
+from tests.support.jobs import put, put_many, row
+from tests.support.rivals import wait_until_blocked
 
 LOCK = "SELECT FROM dilamme.jobs WHERE id = %s FOR UPDATE"
 
 
+@pytest.mark.case("D6")
 def test_a_submission_that_a_deadlock_has_ended_is_repeated_unseen(connection: Connection, enter: Enter) -> None:
     """A stranger's transaction keeps to no order. Whoever has waited for longer is ended: here, we."""
     first, second = put_many(connection, [{}, {}])

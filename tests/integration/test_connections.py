@@ -20,10 +20,11 @@ from dilamme.scheduler.tick import Leader, tick
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect, cursor, transaction
 from dilamme.usecases import cancel, migrate, read, replay, rescue, wake
-from tests.integration.entrance import Enter, Entrance
-from tests.integration.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
-from tests.integration.rivals import cut_connections, wait_until
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter, Entrance
+from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
+from tests.support.rivals import cut_connections
+from tests.support.waiting import wait_until
 
 NOBODY = UUID(int=0)
 
@@ -46,10 +47,10 @@ def process(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> Iterator[lis
         one.close()
 
 
+@pytest.mark.case("C10")
 def test_connections_terminated_between_two_invocations_cost_one_reconnect_and_no_double(
     connection: Connection, process: list[Connection]
 ) -> None:
-    """C10."""
     put(session.connection())
     put(session.connection())
     assert len(process) == 1
@@ -120,6 +121,7 @@ def test_a_connection_that_was_cut_off_after_a_while_is_replaced(
     assert tally(connection) == {"pending": 2}
 
 
+@pytest.mark.case("C11")
 def test_a_transaction_left_open_by_an_invocation_is_not_bequeathed_to_the_next(
     connection: Connection, process: list[Connection]
 ) -> None:
@@ -179,11 +181,11 @@ STEPS: dict[str, Callable[[Connection, Settings], Any]] = {
 }
 
 
+@pytest.mark.case("C11")
 @pytest.mark.parametrize("step", STEPS)
 def test_no_use_case_leaves_a_transaction_open_whether_it_returns_or_raises(
     connection: Connection, settings: Settings, step: str
 ) -> None:
-    """C11."""
     try:
         STEPS[step](connection, settings)
     except DilammeError as error:
@@ -191,6 +193,7 @@ def test_no_use_case_leaves_a_transaction_open_whether_it_returns_or_raises(
     assert connection.info.transaction_status.name == "IDLE"
 
 
+@pytest.mark.case("C11")
 def test_no_transaction_is_open_while_a_handler_runs_or_after_its_worker_has_ended(
     connection: Connection, workshop: Workshop
 ) -> None:
@@ -225,6 +228,7 @@ def _in_transaction(observer: Connection) -> int:
     return count
 
 
+@pytest.mark.case("S4")
 def test_workers_for_whom_there_is_no_connection_lose_no_job(
     connection: Connection, entrance: Entrance, settings: Settings, workshop: Workshop
 ) -> None:

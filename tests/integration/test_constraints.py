@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from dilamme.store.connection import Connection
-from tests.integration.jobs import claim, complete, put, row
+from tests.support.jobs import claim, complete, put, row
 
 SET = "UPDATE dilamme.jobs SET "
 

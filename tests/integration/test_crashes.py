@@ -13,11 +13,11 @@ from dilamme.store.lease import upcoming
 from dilamme.store.slots import count_slots, start
 from dilamme.usecases import wake
 from dilamme.usecases.rescue import expire, rescue_leader, rescue_worker
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.invocations import Invocations, Letters
-from tests.integration.jobs import ECHO, claim, claim_one, complete, put, put_many, retry, row, rows, tally
 from tests.integration.scheduler import Scheduler
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.invocations import Invocations, Letters
+from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, retry, row, rows, tally
 
 LEASE_SECONDS = 310.0
 
@@ -30,6 +30,7 @@ def _start_worker(connection: Connection, settings: Settings, invocations: Invoc
     return event.token
 
 
+@pytest.mark.case("C1")
 def test_a_lost_workers_job_runs_again_on_the_platforms_report(
     connection: Connection, clock: Clock, enter: Enter, settings: Settings, invocations: Invocations
 ) -> None:
@@ -85,6 +86,7 @@ def test_each_part_of_the_fence_alone_keeps_a_stranger_out(connection: Connectio
     assert complete(connection, mine).done
 
 
+@pytest.mark.case("C2")
 def test_without_a_report_the_job_is_handed_out_again_within_the_lease_and_a_tick(
     connection: Connection, clock: Clock, scheduler: Scheduler, invocations: Invocations
 ) -> None:
@@ -100,6 +102,7 @@ def test_without_a_report_the_job_is_handed_out_again_within_the_lease_and_a_tic
     assert claim_one(connection).attempt == 2
 
 
+@pytest.mark.case("C2")
 def test_a_scheduler_with_nothing_to_do_stays_if_a_lease_may_run_out_before_the_next_trigger(
     connection: Connection, clock: Clock
 ) -> None:
@@ -112,6 +115,7 @@ def test_a_scheduler_with_nothing_to_do_stays_if_a_lease_may_run_out_before_the_
     assert upcoming(connection, 60)
 
 
+@pytest.mark.case("C8")
 def test_a_job_that_runs_as_long_as_its_worker_may_is_started_once(
     connection: Connection, clock: Clock, scheduler: Scheduler, invocations: Invocations
 ) -> None:
@@ -125,6 +129,7 @@ def test_a_job_that_runs_as_long_as_its_worker_may_is_started_once(
     assert (row(connection, job_id)["attempt"], list(invocations)) == (1, [])
 
 
+@pytest.mark.case("C3")
 def test_a_job_that_kills_its_worker_is_buried_after_its_last_attempt(
     connection: Connection, clock: Clock, enter: Enter, settings: Settings, letters: Letters, scheduler: Scheduler
 ) -> None:
@@ -155,6 +160,7 @@ def test_after_its_first_loss_a_job_runs_at_once_and_then_after_its_backoff(
     assert timedelta(seconds=10) <= wait <= timedelta(seconds=20)
 
 
+@pytest.mark.case("C12")
 def test_one_crashing_job_among_five_hundred_costs_none_of_them_its_life(
     connection: Connection, clock: Clock, enter: Enter, settings: Settings
 ) -> None:
@@ -192,6 +198,7 @@ def test_a_job_on_its_last_attempt_is_claimed_alone(connection: Connection, cloc
     assert [one.id for one in claim(connection)] == behind
 
 
+@pytest.mark.case("C6")
 def test_a_lost_scheduler_is_replaced_on_the_platforms_report(
     connection: Connection,
     clock: Clock,

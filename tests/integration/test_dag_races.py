@@ -12,10 +12,11 @@ from dilamme.domain.outcome import Complete
 from dilamme.store.connection import Connection
 from dilamme.usecases import settle as settle_usecase
 from dilamme.usecases.settle import settle, settle_here
-from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
-from tests.integration.rivals import is_blocked, meanwhile, wait_until, wait_until_blocked
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter
+from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
+from tests.support.rivals import is_blocked, meanwhile, wait_until_blocked
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -151,6 +152,7 @@ def test_a_worker_goes_on_while_a_callers_transaction_holds_what_one_of_its_jobs
     assert tally(connection) == {"completed": 23}
 
 
+@pytest.mark.case("D6")
 def test_a_caller_who_holds_a_child_and_asks_for_its_parent_meets_no_deadlock(
     connection: Connection, enter: Enter
 ) -> None:
@@ -169,6 +171,7 @@ def test_a_caller_who_holds_a_child_and_asks_for_its_parent_meets_no_deadlock(
     assert [one["unmet_dependencies"] for one in rows(connection, [child, late])] == [0, 0]
 
 
+@pytest.mark.case("D6")
 def test_children_posted_on_two_parents_in_either_order_while_a_batch_settles_them_meet_no_deadlock(
     connection: Connection, enter: Enter
 ) -> None:

@@ -21,16 +21,18 @@ from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
 from dilamme.store.slots import Occupancy, count_slots, start
 from dilamme.usecases import wake
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter, Entrance
-from tests.integration.invocations import Invocations, worker_event
-from tests.integration.jobs import ECHO, put, put_many, row, tally
-from tests.integration.rivals import meanwhile, wait_until
 from tests.integration.scheduler import Scheduler
-from tests.integration.wire import wire
 from tests.integration.workshop import Workshop
+from tests.support.clock import Clock
+from tests.support.entrance import Enter, Entrance
+from tests.support.invocations import Invocations, worker_event
+from tests.support.jobs import ECHO, put, put_many, row, tally
+from tests.support.rivals import meanwhile
+from tests.support.waiting import wait_until
+from tests.support.wire import wire
 
 
+@pytest.mark.case("C4")
 def test_a_worker_event_that_comes_twice_at_once_works_once(connection: Connection, workshop: Workshop) -> None:
     """C4: eight deliveries in parallel, one worker; the others claim nothing."""
     put_many(connection, [{"payload": number} for number in range(20)])
@@ -41,6 +43,7 @@ def test_a_worker_event_that_comes_twice_at_once_works_once(connection: Connecti
     assert sorted(payload for payload, _ in workshop.ran) == list(range(20))
 
 
+@pytest.mark.case("C4")
 def test_a_worker_event_that_comes_again_an_hour_later_works_no_more(
     connection: Connection, clock: Clock, scheduler: Scheduler, workshop: Workshop
 ) -> None:
@@ -95,6 +98,7 @@ def _beats(enter: Enter, settings: Settings) -> tuple[Callable[[], Led], list[tu
     return run, ticks
 
 
+@pytest.mark.case("C5")
 def test_two_schedulers_double_neither_a_tick_nor_a_job(
     connection: Connection, enter: Enter, settings: Settings, invocations: Invocations, workshop: Workshop
 ) -> None:
@@ -115,6 +119,7 @@ def test_two_schedulers_double_neither_a_tick_nor_a_job(
     assert len(second_ticks) > 5
 
 
+@pytest.mark.case("C5")
 def test_a_scheduler_that_was_replaced_ticks_no_more(
     connection: Connection, enter: Enter, settings: Settings, scheduler: Scheduler, invocations: Invocations
 ) -> None:
@@ -125,6 +130,7 @@ def test_a_scheduler_that_was_replaced_ticks_no_more(
     assert list(invocations) == []
 
 
+@pytest.mark.case("C7")
 def test_a_job_whose_invocations_fail_has_lost_no_attempt_and_starts_with_the_fourth(
     connection: Connection, clock: Clock, scheduler: Scheduler, invocations: Invocations, workshop: Workshop
 ) -> None:
@@ -146,6 +152,7 @@ def test_a_job_whose_invocations_fail_has_lost_no_attempt_and_starts_with_the_fo
     assert (row(connection, job_id)["status"], row(connection, job_id)["attempt"]) == ("completed", 1)
 
 
+@pytest.mark.case("C7")
 def test_a_worker_that_came_although_the_answer_to_its_invoke_was_lost_keeps_its_slot(
     connection: Connection, clock: Clock, scheduler: Scheduler, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +184,7 @@ def test_a_worker_runs_what_it_was_handed_first(
     assert [payload for payload, _ in workshop.ran] == ["chosen", "came since"]
 
 
+@pytest.mark.case("C9")
 def test_the_loop_outlives_a_database_that_is_away(
     connection: Connection, entrance: Entrance, settings: Settings, invocations: Invocations
 ) -> None:
@@ -185,7 +193,7 @@ def test_the_loop_outlives_a_database_that_is_away(
     ticks: list[Dispatch] = []
     with ExitStack() as stack:
         cable = stack.enter_context(wire("127.0.0.1", entrance.server.port))
-        url = entrance.url("scheduler").replace(f":{entrance.server.port}/", f":{cable.port}/")
+        url = cable.over(entrance.url("scheduler"))
         own = stack.enter_context(closing(connect(url)))
         opened: list[Connection] = []
 
@@ -218,14 +226,16 @@ def _take_the_lead(connection: Connection) -> None:
     connection.execute("UPDATE dilamme.scheduler_lease SET epoch = epoch + 1")
 
 
+@pytest.mark.case("C9")
 def test_a_database_that_is_away_from_the_beginning_is_one_clear_error(entrance: Entrance) -> None:
     """C9: the invocation ends; the next trigger tries again."""
     with wire("127.0.0.1", entrance.server.port) as cable:
         cable.down = True
         with pytest.raises(DatabaseUnavailable, match="the database does not answer"):
-            connect(entrance.url("scheduler").replace(f":{entrance.server.port}/", f":{cable.port}/"))
+            connect(cable.over(entrance.url("scheduler")))
 
 
+@pytest.mark.case("C9")
 def test_a_worker_outlives_a_database_that_is_away_and_runs_each_job_once(
     connection: Connection, entrance: Entrance, workshop: Workshop
 ) -> None:
@@ -242,7 +252,7 @@ def test_a_worker_outlives_a_database_that_is_away_and_runs_each_job_once(
     waiting = put(connection, type="test.wait", payload="waited")
     with wire("127.0.0.1", entrance.server.port) as cable:
         event = workshop.reserve()
-        workshop.url = workshop.url.replace(f":{entrance.server.port}/", f":{cable.port}/")
+        workshop.url = cable.over(workshop.url)
         with meanwhile(lambda: workshop.work(event)) as working:
             assert entered.wait(20)
             cable.down = True

@@ -13,13 +13,14 @@ from dilamme.scheduler.maintenance import sweep
 from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 
 
+@pytest.mark.case("D1")
 def test_two_hundred_parents_that_end_in_parallel_release_their_child_once(
     connection: Connection, enter: Enter
 ) -> None:
@@ -64,6 +65,7 @@ def _die(connection: Connection, job_id: UUID) -> None:
 DEATHS = {"buried": _die, "cancelled": cancel_job}
 
 
+@pytest.mark.case("D2")
 @pytest.mark.parametrize("death", DEATHS)
 def test_by_default_the_children_of_a_dead_job_wait_visibly(connection: Connection, death: str) -> None:
     """D2: pending, with a dependency that has not completed, and nobody claims them."""
@@ -74,17 +76,18 @@ def test_by_default_the_children_of_a_dead_job_wait_visibly(connection: Connecti
     assert claim(connection) == []
 
 
+@pytest.mark.case("D2")
 @pytest.mark.parametrize("death", DEATHS)
 def test_children_that_asked_for_it_are_cancelled_with_their_parent_transitively(
     connection: Connection, death: str
 ) -> None:
-    """D2."""
     first, second, third = _line(connection, "cancel")
     DEATHS[death](connection, first)
     for one in rows(connection, [second, third]):
         assert (one["status"], one["errors"][-1]["reason"]) == ("cancelled", "dependency_failed")
 
 
+@pytest.mark.case("D2")
 def test_a_cancellation_stops_at_a_child_that_waits(connection: Connection) -> None:
     """D2: A dies; B, which waits, stays; so does C, which would be cancelled with B."""
     first = put(connection)
@@ -94,6 +97,7 @@ def test_a_cancellation_stops_at_a_child_that_waits(connection: Connection) -> N
     assert {one["status"] for one in rows(connection, [second, third])} == {"pending"}
 
 
+@pytest.mark.case("D2")
 def test_a_replay_revives_what_waited_for_the_dead_job(connection: Connection) -> None:
     """D2: A, then B, then C."""
     line = _line(connection, "wait")
@@ -116,8 +120,8 @@ def test_a_job_with_a_cancelled_dependency_ends_its_series(connection: Connectio
     assert tally(connection) == {"cancelled": 2}
 
 
+@pytest.mark.case("D3")
 def test_a_cycle_inside_a_batch_is_refused_with_its_path(connection: Connection) -> None:
-    """D3."""
     batch = [
         {"ref": "a", "dependency_refs": ["c"]},
         {"ref": "b", "dependency_refs": ["a"]},
@@ -132,6 +136,7 @@ def test_a_cycle_inside_a_batch_is_refused_with_its_path(connection: Connection)
     assert tally(connection) == {}
 
 
+@pytest.mark.case("D3")
 def test_unknown_dependencies_are_refused_by_their_ids(connection: Connection) -> None:
     """D3: nothing of the batch is stored."""
     known, unknown = put(connection), UUID(int=42)
@@ -145,8 +150,8 @@ def test_unknown_dependencies_are_refused_by_their_ids(connection: Connection) -
     assert tally(connection) == {"pending": 1}
 
 
+@pytest.mark.case("D4")
 def test_a_chain_of_a_thousand_runs_in_order(connection: Connection, workshop: Workshop) -> None:
-    """D4."""
     workshop.timed(ECHO, 0.0001)
     chain = [{"ref": str(n), "dependency_refs": [str(n - 1)] if n else [], "payload": n} for n in range(1000)]
     put_many(connection, chain)
@@ -155,8 +160,8 @@ def test_a_chain_of_a_thousand_runs_in_order(connection: Connection, workshop: W
     assert tally(connection) == {"completed": 1000}
 
 
+@pytest.mark.case("D4")
 def test_a_diamond_runs_in_order_and_hands_on_its_results(connection: Connection, workshop: Workshop) -> None:
-    """D4."""
     seen: dict[UUID, Any] = {}
 
     @workshop.registry.job("test.join")
@@ -179,6 +184,7 @@ def test_a_diamond_runs_in_order_and_hands_on_its_results(connection: Connection
     assert row(connection, bottom)["started_at"] >= row(connection, right)["finished_at"]
 
 
+@pytest.mark.case("D4")
 def test_ten_thousand_children_of_one_parent_are_released_at_once(connection: Connection) -> None:
     """D4, timed because the row is: under 1 s, and four times that where others keep the machine busy."""
     parent = put(connection)
@@ -193,6 +199,7 @@ def test_ten_thousand_children_of_one_parent_are_released_at_once(connection: Co
     assert found.fetchone() == (10_000,)
 
 
+@pytest.mark.case("D7")
 def test_a_job_on_a_parent_that_is_dead_already_waits_or_is_stored_as_cancelled(connection: Connection) -> None:
     """D7, and the same for a cancelled parent; those of the batch that depend on it share its fate by their own policy."""
     dead, cancelled = put_many(connection, [{}] * 2)

@@ -12,11 +12,11 @@ from dilamme.domain.job import Claim, Head
 from dilamme.domain.priority import order_key
 from dilamme.store import lanes, series
 from dilamme.store.connection import Connection
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import claim, put_many, terms
 from tests.integration.paused import pause
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import claim, put_many, terms
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 SESSIONS = 8
 PLANS = {
@@ -48,6 +48,7 @@ def _sessions(enter: Enter, plan: str) -> list[Connection]:
     return connections
 
 
+@pytest.mark.case("O4")
 @pytest.mark.parametrize("plan", PLANS)
 def test_eight_sessions_share_fifty_jobs_without_a_double(connection: Connection, enter: Enter, plan: str) -> None:
     """O4: limit 10, three rounds, under every kind of join that PostgreSQL may choose."""
@@ -62,6 +63,7 @@ def test_eight_sessions_share_fifty_jobs_without_a_double(connection: Connection
         assert sorted([*ids, *(one.id for one in rest)]) == posted
 
 
+@pytest.mark.case("O4")
 @pytest.mark.parametrize("plan", ["as it comes", "with nested loops only"])
 def test_what_parallel_claims_took_is_a_prefix_of_the_order(
     connection: Connection, clock: Clock, enter: Enter, plan: str
@@ -94,6 +96,7 @@ def _sorted_heads(connection: Connection, clock: Clock) -> list[Head]:
     return sorted(heads, key=order_key(clock.now, 30.0))
 
 
+@pytest.mark.case("O6")
 def test_a_claim_whose_snapshot_is_older_than_a_rivals_commit_takes_the_next_ones_instead(
     connection: Connection, enter: Enter
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_claim_whose_snapshot_is_older_than_a_rivals_commit_takes_the_next_one
         assert [one.id for one in claiming.result(20)] == ids[3:6]
 
 
+@pytest.mark.case("O6")
 def test_a_claim_of_handed_ids_refuses_what_a_rival_took_since_its_snapshot(
     connection: Connection, enter: Enter
 ) -> None:

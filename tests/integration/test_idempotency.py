@@ -11,15 +11,16 @@ from dilamme.domain.errors import Conflict
 from dilamme.store.connection import Connection
 from dilamme.usecases.submit import Receipt, submit
 from dilamme.wire.requests import BatchSubmission, Submission, parse
-from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, put, tally
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.entrance import Enter
+from tests.support.jobs import ECHO, put, tally
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 
 def _submit(connection: Connection, key: str, **fields: object) -> Receipt:
     return submit(connection, [parse(Submission, {"type": ECHO, **fields})], key, single=True)
 
 
+@pytest.mark.case("B1")
 def test_fifty_connections_with_one_key_make_one_job(connection: Connection, enter: Enter) -> None:
     """B1: fifty equal ids, one of them said to be created."""
     connections = [enter("api") for _ in range(50)]
@@ -60,6 +61,7 @@ def test_whoever_waits_for_a_key_gets_the_first_job_when_its_user_commits(connec
     assert (receipt.created, receipt.ids) == (False, [kept])
 
 
+@pytest.mark.case("B1")
 def test_the_same_key_for_another_body_is_refused(connection: Connection) -> None:
     """B1: and nothing of the second is stored."""
     put(connection, "key", payload={"a": 1})

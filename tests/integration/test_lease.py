@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 from dilamme.store.connection import Connection, connect
-from tests.integration.jobs import put, row
 from tests.integration.workshop import Workshop
+from tests.support.jobs import put, row
 
 
+@pytest.mark.case("C8")
 def test_a_claim_outlives_the_deadline_of_its_worker_by_the_margin(connection: Connection, workshop: Workshop) -> None:
     """Whenever in its life it claims: nobody else may start the job while its handler can still be running."""
     left: list[float] = []

@@ -17,10 +17,10 @@ import dilamme
 from dilamme import settings
 from dilamme.domain.errors import Conflict, InvalidInput, SchemaError
 from dilamme.store.connection import Connection
-from tests.databases import Databases
-from tests.integration.entrance import Entrance
-from tests.integration.jobs import ECHO, row, rows, tally
 from tests.integration.workshop import Workshop
+from tests.support.databases import Databases
+from tests.support.entrance import Entrance
+from tests.support.jobs import ECHO, row, rows, tally
 
 UNKNOWN = UUID(int=42)
 

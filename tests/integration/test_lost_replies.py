@@ -14,11 +14,11 @@ from dilamme.store import lanes
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.submit import submit
 from dilamme.wire.requests import Submission, parse
-from tests.integration.entrance import Entrance
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, put_many, row, rows, series_of, tally
-from tests.integration.wire import Wire, wire
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Entrance
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, put_many, row, rows, series_of, tally
+from tests.support.wire import Wire, wire
 
 FIRST_CLAIM, NEXT_CLAIM = b"WITH started AS", b"WITH head AS"
 COMMIT = b"COMMIT"
@@ -33,17 +33,14 @@ def cable(entrance: Entrance) -> Iterator[Wire]:
 @pytest.fixture
 def workshop(workshop: Workshop, entrance: Entrance, cable: Wire) -> Workshop:
     """A workshop whose workers are connected by the cable, and take the type for quick."""
-    workshop.url = _by_cable(entrance, "worker", cable)
+    workshop.url = cable.over(entrance.url("worker"))
     workshop.timed(ECHO, 0.001)
     return workshop
 
 
-def _by_cable(entrance: Entrance, function: str, cable: Wire) -> str:
-    return entrance.url(function).replace(f":{entrance.server.port}/", f":{cable.port}/")
-
-
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("claim", [FIRST_CLAIM, NEXT_CLAIM], ids=["the first", "a later one"])
-def test_jobs_of_a_claim_that_nobody_heard_of_are_handed_back_and_run_at_once(
+def test_jobs_of_a_claim_that_nobody_heard_of_are_returned_and_run_at_once(
     connection: Connection, workshop: Workshop, cable: Wire, claim: bytes
 ) -> None:
     """They do not wait for the lease, and the lost claim costs no attempt."""
@@ -92,6 +89,7 @@ def test_a_worker_whose_start_was_refused_asks_no_more(
         workshop.work(event)
 
 
+@pytest.mark.case("C16")
 def test_a_settle_that_nobody_heard_of_is_not_done_twice(
     connection: Connection, workshop: Workshop, cable: Wire
 ) -> None:
@@ -109,6 +107,7 @@ def test_a_settle_that_nobody_heard_of_is_not_done_twice(
     assert [stored["status"] for stored in series_of(connection, recurring)] == ["completed", "pending"]
 
 
+@pytest.mark.case("C16")
 @pytest.mark.parametrize("nth", range(8))
 def test_whichever_commits_reply_is_lost_every_job_is_run_and_settled_once(
     connection: Connection, workshop: Workshop, cable: Wire, nth: int
@@ -169,7 +168,7 @@ def test_a_submission_that_nobody_heard_of_is_found_again_by_its_key(
     connection: Connection, entrance: Entrance, cable: Wire
 ) -> None:
     job = parse(Submission, {"type": ECHO})
-    with connect(_by_cable(entrance, "api", cable)) as broken:
+    with connect(cable.over(entrance.url("api"))) as broken:
         cable.lose_reply(to=COMMIT)
         with pytest.raises(psycopg.OperationalError):
             submit(broken, [job], "key", single=True)

@@ -33,10 +33,10 @@ from dilamme.store.connection import connect
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.rescue import expire, rescue_worker
-from tests.integration.clock import START, Clock
-from tests.integration.entrance import Entrance
-from tests.integration.jobs import claim, end_all, put, row
 from tests.integration.model import BACKOFF_SECONDS, FAILED, MAX_ATTEMPTS, Job, Model
+from tests.support.clock import START, Clock
+from tests.support.entrance import Entrance
+from tests.support.jobs import claim, end_all, put, row
 
 TABLES = ["outbox", "job_dependencies", "jobs", "idempotency_keys", "series"]
 PICK = st.integers(0, 99)
@@ -172,7 +172,7 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(
         ends=st.lists(
-            st.tuples(PICK, st.sampled_from(["complete"] * 4 + ["fail", "ask", "snooze", "hand_back", "give_up"])),
+            st.tuples(PICK, st.sampled_from(["complete"] * 4 + ["fail", "ask", "snooze", "return", "give_up"])),
             min_size=1,
             max_size=3,
         ),
@@ -189,7 +189,7 @@ class Interleavings(RuleBasedStateMachine):
             self.claims = [one for one in self.claims if one.id not in chosen]
 
     @precondition(lambda self: self._usurped())
-    @rule(number=PICK, how=st.sampled_from(["complete", "fail", "hand_back", "give_up"]))
+    @rule(number=PICK, how=st.sampled_from(["complete", "fail", "return", "give_up"]))
     def end_what_another_runs(self, number: int, how: str) -> None:
         """A claim that was lost, or handed back, ends once more while the job runs under another."""
         usurped = self._usurped()
@@ -380,7 +380,7 @@ def _kind(outcome: Outcome) -> tuple[str, float | None]:
         case RetryLater():
             return "retry", outcome.delay_seconds
         case Return():
-            return "hand_back", outcome.delay_seconds
+            return "return", outcome.delay_seconds
         case _:
             return ("complete" if isinstance(outcome, Complete) else "bury"), None
 

@@ -12,9 +12,9 @@ from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
 from dilamme.usecases.replay import replay_job
-from tests.integration.clock import START, Clock
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import bury, claim, claim_one, complete, hand_back, put, put_many, retry, row, terms
+from tests.support.clock import START, Clock
+from tests.support.invocations import Invocations
+from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, retry, return_claims, row, terms
 
 MOMENT = START + timedelta(seconds=100)
 
@@ -37,6 +37,7 @@ def _second_in_which_the_p3_starts(
     return None
 
 
+@pytest.mark.case("O1")
 def test_a_p3_starts_within_two_seconds_of_having_aged_to_priority_1(connection: Connection, clock: Clock) -> None:
     """O1: among a P1 every second, it waits 60 s, and then no longer than the job that is running."""
     second = _second_in_which_the_p3_starts(connection, clock, ageing_seconds=30, seconds=100)
@@ -44,6 +45,7 @@ def test_a_p3_starts_within_two_seconds_of_having_aged_to_priority_1(connection:
     assert 60 <= second <= 62
 
 
+@pytest.mark.case("O1")
 def test_without_ageing_a_p3_among_a_p1_every_second_never_starts(connection: Connection, clock: Clock) -> None:
     """O1: ageing 0 is off. "Never" is 1,000 s here."""
     assert _second_in_which_the_p3_starts(connection, clock, ageing_seconds=0, seconds=1000) is None
@@ -93,6 +95,7 @@ def _from_a_replay(connection: Connection, clock: Clock) -> UUID:
     return job_id
 
 
+@pytest.mark.case("O2")
 @pytest.mark.parametrize(
     "path",
     [_from_a_single_post, _from_a_batch, _from_a_recurrence, _from_a_retry, _from_a_release, _from_a_replay],
@@ -108,6 +111,7 @@ def test_a_p1_from_every_path_goes_before_a_p2_that_became_ready_with_it(
     assert [one.id for one in claim(connection, limit=1)] == [p1]
 
 
+@pytest.mark.case("O3")
 def test_a_retry_keeps_the_creation_time_and_ages_from_its_retry_time(connection: Connection, clock: Clock) -> None:
     """O3: retried twice, P3; a P2 that became ready a second before the retry goes first, since the P3 has not aged."""
     p3 = put(connection, priority=3, max_attempts=25)
@@ -121,6 +125,7 @@ def test_a_retry_keeps_the_creation_time_and_ages_from_its_retry_time(connection
     assert [one.id for one in claim(connection)] == [p2, p3]
 
 
+@pytest.mark.case("O3")
 def test_a_retried_job_has_aged_again_after_its_retry_time(connection: Connection, clock: Clock) -> None:
     """O3: 30 s after its second retry time it is as urgent as a P2 and, ready for longer, goes before a new one."""
     p3 = put(connection, priority=3, max_attempts=25)
@@ -132,8 +137,8 @@ def test_a_retried_job_has_aged_again_after_its_retry_time(connection: Connectio
     assert [one.id for one in claim(connection)] == [p3, p2]
 
 
+@pytest.mark.case("O5")
 def test_a_time_in_the_past_runs_now_and_buys_no_age(connection: Connection, clock: Clock) -> None:
-    """O5."""
     first = put(connection, priority=2)
     clock.advance(1)
     back_dated = put(connection, priority=3, scheduled_at=START.replace(year=2020))
@@ -141,6 +146,7 @@ def test_a_time_in_the_past_runs_now_and_buys_no_age(connection: Connection, clo
     assert [one.id for one in claim(connection)] == [first, back_dated]
 
 
+@pytest.mark.case("O6")
 def test_rows_that_a_rival_claimed_and_committed_since_they_were_read_are_not_claimed_again(
     connection: Connection, clock: Clock
 ) -> None:
@@ -153,6 +159,7 @@ def test_rows_that_a_rival_claimed_and_committed_since_they_were_read_are_not_cl
     assert [one.id for one in claimed] == ids[3:]
 
 
+@pytest.mark.case("O7")
 def test_jobs_of_one_batch_are_claimed_in_the_order_of_the_batch(connection: Connection, clock: Clock) -> None:
     """O7: ready and created times are equal, so the ids decide."""
     ids = put_many(connection, [{}] * 50)
@@ -160,6 +167,7 @@ def test_jobs_of_one_batch_are_claimed_in_the_order_of_the_batch(connection: Con
     assert [one.id for one in claim(connection, limit=50)] == ids
 
 
+@pytest.mark.case("O7")
 def test_jobs_of_one_batch_are_claimed_in_its_order_however_they_were_handed_out(
     connection: Connection, clock: Clock
 ) -> None:
@@ -169,6 +177,7 @@ def test_jobs_of_one_batch_are_claimed_in_its_order_however_they_were_handed_out
     assert [one.id for one in claimed] == ids
 
 
+@pytest.mark.case("O7")
 def test_jobs_of_one_batch_are_dealt_to_workers_in_its_order(
     connection: Connection, clock: Clock, settings: Settings, invocations: Invocations
 ) -> None:
@@ -184,10 +193,11 @@ def test_jobs_of_one_batch_are_dealt_to_workers_in_its_order(
     assert hands == [ids[place::3] for place in range(3)]
 
 
-def test_a_job_that_was_handed_back_keeps_its_place_in_line(connection: Connection, clock: Clock) -> None:
+@pytest.mark.case("O7")
+def test_a_job_that_was_returned_keeps_its_place_in_line(connection: Connection, clock: Clock) -> None:
     """O7: a hand-back is as if the claim had never been."""
     ids = put_many(connection, [{}] * 3)
-    hand_back(connection, *claim(connection, limit=2))
+    return_claims(connection, *claim(connection, limit=2))
     clock.advance(5)
     put(connection)
     assert [one.id for one in claim(connection, limit=3)] == ids

@@ -16,9 +16,9 @@ from dilamme.scheduler.tick import most_urgent
 from dilamme.store import lanes, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import fragments
-from tests.databases import Databases
-from tests.integration.clock import START, Clock
-from tests.integration.jobs import terms
+from tests.support.clock import START, Clock
+from tests.support.databases import Databases
+from tests.support.jobs import terms
 
 MICROSECOND = timedelta(microseconds=1)
 

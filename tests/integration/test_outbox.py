@@ -9,9 +9,9 @@ import pytest
 from dilamme.scheduler import outbox
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
-from tests.integration.clock import Clock
-from tests.integration.invocations import Letters
-from tests.integration.jobs import bury, claim, put_many
+from tests.support.clock import Clock
+from tests.support.invocations import Letters
+from tests.support.jobs import bury, claim, put_many
 
 
 def test_a_letter_that_the_queue_refused_among_others_is_sent_again(

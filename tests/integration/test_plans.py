@@ -17,8 +17,8 @@ from dilamme.domain.job import Status
 from dilamme.store import lanes, series, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
-from tests.databases import Databases
-from tests.integration.jobs import terms
+from tests.support.databases import Databases
+from tests.support.jobs import terms
 
 FUTURE, FINISHED, BLOCKED, READY, RUNNING = 80_000, 80_000, 15_000, 24_000, 1_000
 MOST, OVER_FETCH = 500, 32
@@ -108,6 +108,7 @@ def _lanes(**changes: Any) -> dict[str, Any]:
     return {**lanes._parameters(terms(MOST, reach=REACH, **changes), UUID(int=5)), "reach": REACH}
 
 
+@pytest.mark.case("S1")
 @pytest.mark.parametrize("name", ["claim", "start_and_claim"])
 def test_a_claim_reads_the_heads_of_the_lanes_and_what_it_locks(crowd: Connection, name: str) -> None:
     """S1: at most three times what it may take, then that much again to lock and to update; whatever else there is.
@@ -155,6 +156,7 @@ FRAMED: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
+@pytest.mark.case("S1", "S5")
 @pytest.mark.parametrize("crowd", ["analysed"], indirect=True)
 @pytest.mark.parametrize("name", FRAMED)
 def test_a_hot_statement_reads_no_more_than_its_limits_say(crowd: Connection, name: str) -> None:

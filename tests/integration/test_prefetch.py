@@ -15,9 +15,9 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.store import lanes
 from dilamme.store.connection import Connection
-from tests.integration.entrance import Enter
-from tests.integration.jobs import ECHO, claim, put_many, tally
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter
+from tests.support.jobs import ECHO, claim, put_many, tally
 
 BATCH = DEEP_JOBS_MIN
 DEEP = 6 * BATCH

@@ -19,11 +19,11 @@ from dilamme.store.slots import count_slots
 from dilamme.usecases import wake
 from dilamme.usecases.rescue import rescue_worker, take_back_slot
 from dilamme.usecases.settle import Settlement, settle_here
-from tests.integration.entrance import Enter
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import claim_one, complete, put, retry, row
-from tests.integration.rivals import meanwhile, wait_until_blocked
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter
+from tests.support.invocations import Invocations
+from tests.support.jobs import claim_one, complete, put, retry, row
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 LOST = UUID(int=7)
 
@@ -68,6 +68,7 @@ def test_a_worker_that_comes_after_the_report_of_its_loss_claims_nothing(
     assert workshop.ran == [("once", 1)]
 
 
+@pytest.mark.case("C1")
 def test_a_report_beside_the_workers_own_settle_waits_for_it_and_finds_nothing(
     connection: Connection, settings: Settings, enter: Enter
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_report_beside_the_workers_own_settle_waits_for_it_and_finds_nothing(
     assert row(connection, child)["unmet_dependencies"] == 0
 
 
+@pytest.mark.case("C1")
 def test_a_settle_beside_the_report_waits_for_it_and_is_dropped(connection: Connection, enter: Enter) -> None:
     """During, the other way round: the job is free, and its next attempt is not ended by the first one's result."""
     job_id = put(connection)
@@ -103,6 +105,7 @@ def test_a_settle_beside_the_report_waits_for_it_and_is_dropped(connection: Conn
     assert [error["reason"] for error in row(connection, job_id)["errors"]] == ["worker_lost"]
 
 
+@pytest.mark.case("C1")
 @pytest.mark.parametrize(
     "ended",
     [
@@ -127,6 +130,7 @@ def test_a_report_after_the_workers_settle_frees_its_slot_and_no_job(
     assert count_slots(connection, settings.worker_slots).free == settings.worker_slots
 
 
+@pytest.mark.case("C1")
 def test_reports_that_come_together_count_as_one_loss(connection: Connection, settings: Settings, enter: Enter) -> None:
     """Doubled: one error, one attempt, one job."""
     job_id = put(connection)
@@ -139,6 +143,7 @@ def test_reports_that_come_together_count_as_one_loss(connection: Connection, se
     assert (stored["status"], stored["attempt"], len(stored["errors"])) == ("pending", 1, 1)
 
 
+@pytest.mark.case("C4")
 def test_a_report_of_one_of_two_deliveries_lets_the_result_of_one_run_count(
     connection: Connection, settings: Settings, enter: Enter, invocations: Invocations, workshop: Workshop
 ) -> None:

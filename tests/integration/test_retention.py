@@ -13,11 +13,11 @@ from dilamme.store import retention as store
 from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import bury, claim, claim_one, complete, put, put_many, row, rows, tally
 from tests.integration.paused import pause
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.clock import Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, row, rows, tally
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 YEAR = 366 * 86_400
 
@@ -47,6 +47,7 @@ def test_what_has_ended_is_kept_for_its_retention_and_not_longer(
     assert [one["id"] for one in rows(connection, [dead, live])] == [live]
 
 
+@pytest.mark.case("D5")
 def test_a_finished_job_stays_as_long_as_a_child_waits(
     connection: Connection, clock: Clock, settings: Settings, scheduler: Connection
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_finished_family_goes_whole(
     assert connection.execute("SELECT count(*) FROM dilamme.job_dependencies").fetchone() == (0,)
 
 
+@pytest.mark.case("S5")
 def test_a_call_deletes_a_bounded_number(
     connection: Connection, clock: Clock, scheduler: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_replay_of_a_job_that_is_being_deleted_finds_nothing(
             replaying.result(20)
 
 
+@pytest.mark.case("D5")
 def test_a_parent_for_whom_a_child_is_being_stored_is_passed_over(
     connection: Connection, enter: Enter, scheduler: Connection
 ) -> None:
@@ -206,6 +209,7 @@ def test_a_parent_for_whom_a_child_is_being_stored_is_passed_over(
     assert prune_status(scheduler, Status.COMPLETED, 0) == 0
 
 
+@pytest.mark.case("D5")
 def test_a_parent_whose_child_came_between_its_choice_and_its_lock_stays_with_its_edge(
     connection: Connection, enter: Enter, scheduler: Connection
 ) -> None:
@@ -244,6 +248,7 @@ def test_a_child_on_a_parent_that_is_being_deleted_is_refused_by_its_id(
     assert tally(connection) == {}
 
 
+@pytest.mark.case("D5")
 def test_no_statement_can_delete_a_parent_from_under_its_edge(connection: Connection, enter: Enter) -> None:
     """Invariant 15: the foreign key refuses it, whoever forgets to look."""
     parent = put(connection)

@@ -12,11 +12,11 @@ from dilamme import Fail, Retry, Snooze
 from dilamme.domain.errors import Conflict, NotFound
 from dilamme.store.connection import Connection
 from dilamme.usecases.replay import replay_dead, replay_job
-from tests.integration.clock import START, Clock
-from tests.integration.invocations import Letters
-from tests.integration.jobs import ANY_WORKER, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
+from tests.support.clock import START, Clock
+from tests.support.invocations import Letters
+from tests.support.jobs import ANY_WORKER, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 
 
 def _raise(kind: type[BaseException], *arguments: Any, **named: Any) -> Callable[[Any, Any], None]:
@@ -26,6 +26,7 @@ def _raise(kind: type[BaseException], *arguments: Any, **named: Any) -> Callable
     return handler
 
 
+@pytest.mark.case("R1")
 def test_a_thousand_jobs_that_fail_together_come_back_spread_over_half_their_backoff(
     connection: Connection, clock: Clock, workshop: Workshop
 ) -> None:
@@ -43,6 +44,7 @@ def test_a_thousand_jobs_that_fail_together_come_back_spread_over_half_their_bac
     assert max(tenths.values()) <= 150
 
 
+@pytest.mark.case("R2")
 def test_a_handler_that_always_asks_for_a_retry_is_dead_after_three(
     connection: Connection, clock: Clock, workshop: Workshop
 ) -> None:
@@ -175,6 +177,7 @@ def test_an_error_text_that_postgresql_cannot_hold_is_made_fit(
     assert len(message) == 4000
 
 
+@pytest.mark.case("B5")
 def test_a_job_of_a_type_that_nobody_knows_waits_loses_no_attempt_and_is_dead_after_the_grace(
     connection: Connection, clock: Clock, workshop: Workshop
 ) -> None:
@@ -192,6 +195,7 @@ def test_a_job_of_a_type_that_nobody_knows_waits_loses_no_attempt_and_is_dead_af
     assert 300 <= clock.seconds <= 400
 
 
+@pytest.mark.case("R3")
 def test_a_replay_of_a_dead_job_happens_once(connection: Connection, clock: Clock) -> None:
     """R3: one live job; the second call says so."""
     job_id = put(connection)

@@ -10,10 +10,10 @@ from dilamme.domain.errors import Conflict, NotFound
 from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_dead, replay_job
-from tests.integration.entrance import Enter
-from tests.integration.jobs import bury, claim, claim_one, complete, put, put_many, row, tally
 from tests.integration.paused import pause
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.entrance import Enter
+from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, row, tally
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 NOBODY = UUID(int=42)
 
@@ -70,6 +70,7 @@ def test_a_job_cancelled_between_a_claims_look_and_its_lock_is_not_claimed(
     assert row(connection, cancelled)["status"] == "cancelled"
 
 
+@pytest.mark.case("R3")
 def test_of_many_replays_at_once_one_revives_the_job(connection: Connection, enter: Enter) -> None:
     """R3, in parallel."""
     job_id = put(connection)

@@ -22,11 +22,11 @@ from dilamme.store.job_types import upsert_types
 from dilamme.usecases import cancel, migrate, replay, rescue, wake
 from dilamme.usecases.settle import settle
 from local.options import CHECKOUT
-from tests.integration.clock import Clock
-from tests.integration.entrance import Enter, Entrance
-from tests.integration.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, series_of, tally
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
+from tests.support.clock import Clock
+from tests.support.entrance import Enter, Entrance
+from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, series_of, tally
 
 
 def test_the_apis_role_suffices_for_what_the_api_does(

@@ -14,10 +14,10 @@ from dilamme.store import schema as store
 from dilamme.store import slots
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases.migrate import Migrated, check, migrate
-from tests.databases import Databases
-from tests.integration.entrance import Entrance
-from tests.integration.jobs import put, tally
 from tests.integration.workshop import Workshop
+from tests.support.databases import Databases
+from tests.support.entrance import Entrance
+from tests.support.jobs import put, tally
 
 Open = Callable[[], Connection]
 
@@ -48,10 +48,10 @@ def test_migrating_twice_is_the_same_as_once(open_empty: Open, settings: Setting
     check(connection)
 
 
+@pytest.mark.case("S7")
 def test_of_migrators_in_parallel_one_applies_and_the_others_find_nothing_to_do(
     open_empty: Open, settings: Settings
 ) -> None:
-    """S7."""
     connections = [open_empty() for _ in range(4)]
     barrier = Barrier(4)
 

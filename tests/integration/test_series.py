@@ -11,10 +11,10 @@ from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.settle import settle_here
-from tests.integration.clock import START, Clock
-from tests.integration.entrance import Enter
-from tests.integration.jobs import bury, claim, claim_one, complete, put, retry, row, series_of
-from tests.integration.rivals import meanwhile, wait_until_blocked
+from tests.support.clock import START, Clock
+from tests.support.entrance import Enter
+from tests.support.jobs import bury, claim, claim_one, complete, put, retry, row, series_of
+from tests.support.rivals import meanwhile, wait_until_blocked
 
 HOUR, DAY = 3600, 86_400
 
@@ -24,6 +24,7 @@ def _slots(connection: Connection, job_id: object) -> list[float]:
     return [(one["scheduled_at"] - START).total_seconds() for one in series_of(connection, job_id)]  # type: ignore[arg-type]
 
 
+@pytest.mark.case("R4")
 def test_a_recurring_job_that_dies_has_one_next_occurrence(connection: Connection, clock: Clock) -> None:
     """R4: three failures, then tomorrow as if nothing had been."""
     job_id = put(connection, interval_seconds=DAY)
@@ -37,6 +38,7 @@ def test_a_recurring_job_that_dies_has_one_next_occurrence(connection: Connectio
     assert _slots(connection, job_id) == [0, DAY]
 
 
+@pytest.mark.case("R5")
 def test_a_daily_job_that_ends_four_hours_late_starts_at_the_same_time_every_day(
     connection: Connection, clock: Clock
 ) -> None:
@@ -84,6 +86,7 @@ def test_the_grid_is_in_elapsed_time_where_the_servers_zone_puts_its_clocks_forw
     assert [one["scheduled_at"] for one in series_of(connection, job_id)] == [slot, slot + following]
 
 
+@pytest.mark.case("R6")
 def test_after_an_outage_there_is_one_run_for_what_was_missed_and_then_the_grid(
     connection: Connection, clock: Clock
 ) -> None:
@@ -99,6 +102,7 @@ def test_after_an_outage_there_is_one_run_for_what_was_missed_and_then_the_grid(
     assert _slots(connection, job_id)[-1] == 2 * HOUR + 600
 
 
+@pytest.mark.case("R7")
 def test_a_run_longer_than_its_interval_overlaps_no_other_of_its_series(connection: Connection, clock: Clock) -> None:
     """R7: every 5 s, 12 s each."""
     job_id = put(connection, interval_seconds=5)
@@ -113,10 +117,10 @@ def test_a_run_longer_than_its_interval_overlaps_no_other_of_its_series(connecti
     assert _slots(connection, job_id) == [0, 15, 30, 45, 60]
 
 
+@pytest.mark.case("R8")
 def test_a_series_cancelled_while_an_occurrence_runs_lets_it_finish_and_has_no_successor(
     connection: Connection, clock: Clock
 ) -> None:
-    """R8."""
     job_id = put(connection, interval_seconds=60)
     running = claim_one(connection)
     series_id = row(connection, job_id)["series_id"]
@@ -126,6 +130,7 @@ def test_a_series_cancelled_while_an_occurrence_runs_lets_it_finish_and_has_no_s
     assert [one["status"] for one in series_of(connection, job_id)] == ["completed"]
 
 
+@pytest.mark.case("R8")
 def test_a_series_cancelled_while_its_occurrence_is_being_completed_has_no_live_successor(
     connection: Connection, clock: Clock, enter: Enter
 ) -> None:
@@ -143,6 +148,7 @@ def test_a_series_cancelled_while_its_occurrence_is_being_completed_has_no_live_
     assert [one["status"] for one in series_of(connection, job_id)] == ["completed", "cancelled"]
 
 
+@pytest.mark.case("R8")
 def test_a_series_cancelled_while_its_occurrence_is_being_claimed_lets_it_run(
     connection: Connection, clock: Clock, enter: Enter
 ) -> None:
@@ -185,6 +191,7 @@ def test_a_running_occurrence_cannot_be_cancelled(connection: Connection, clock:
         cancel_job(connection, job_id)
 
 
+@pytest.mark.case("R9")
 @pytest.mark.parametrize("ends", [complete, bury])
 def test_a_replayed_occurrence_runs_beside_the_next_one_and_forks_no_chain(
     connection: Connection, clock: Clock, ends: object
@@ -203,6 +210,7 @@ def test_a_replayed_occurrence_runs_beside_the_next_one_and_forks_no_chain(
     assert _slots(connection, job_id) == [0, 60, 120]
 
 
+@pytest.mark.case("R9")
 def test_a_replayed_occurrence_that_ends_after_the_next_ones_slot_forks_no_chain(
     connection: Connection, clock: Clock
 ) -> None:

@@ -4,14 +4,17 @@ from datetime import timedelta
 from threading import Event
 from typing import Any
 
+import pytest
+
 from dilamme.domain.outcome import RetryLater
 from dilamme.store.connection import Connection
-from tests.integration.clock import Clock
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, put_many, row, rows
 from tests.integration.workshop import Workshop
+from tests.support.clock import Clock
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, put_many, row, rows
 
 
+@pytest.mark.case("C13")
 def test_a_handler_past_its_timeout_ends_its_process_and_is_retried_after_its_backoff(
     connection: Connection, clock: Clock, workshop: Workshop
 ) -> None:
@@ -38,6 +41,7 @@ def test_a_handler_past_its_timeout_ends_its_process_and_is_retried_after_its_ba
     assert all(one["attempt"] == (one["status"] == "completed") for one in rows(connection, neighbours))
 
 
+@pytest.mark.case("C13")
 def test_a_handler_past_its_timeout_leaves_its_running_neighbours_their_time(
     connection: Connection, clock: Clock, workshop: Workshop
 ) -> None:

@@ -17,11 +17,11 @@ from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
 from dilamme.usecases import wake
-from tests.integration.entrance import Enter
-from tests.integration.invocations import Invocations
-from tests.integration.jobs import ECHO, put, tally
-from tests.integration.rivals import cut_connections
 from tests.integration.workshop import Workshop
+from tests.support.entrance import Enter
+from tests.support.invocations import Invocations
+from tests.support.jobs import ECHO, put, tally
+from tests.support.rivals import cut_connections
 
 
 def _before(step: Callable[..., Any], first: Callable[[], None]) -> Callable[..., Any]:
@@ -51,6 +51,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.case("C15")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_job_posted_while_a_worker_leaves_does_not_wait_for_a_tick(
     enter: Enter,
@@ -223,6 +224,7 @@ def test_a_callers_worker_is_called_when_its_invitation_can_be_seen(
     assert caller.info.transaction_status == TransactionStatus.IDLE
 
 
+@pytest.mark.case("C10")
 def test_a_worker_whose_connection_is_cut_between_two_steps_loses_nothing(
     connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

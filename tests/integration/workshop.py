@@ -19,8 +19,8 @@ from dilamme.store.connection import Connection, connect
 from dilamme.store.job_types import upsert_types
 from dilamme.worker.drain import Drained, drain
 from dilamme.worker.worker import Worker
-from tests.integration.entrance import Entrance
-from tests.integration.jobs import ECHO
+from tests.support.entrance import Entrance
+from tests.support.jobs import ECHO
 
 
 class Workshop:

@@ -6,24 +6,24 @@ from pathlib import Path
 import pytest
 
 from local.functions import Function
-from tests.local.bench import Bench, puppet
+from tests.local.puppet_service import PuppetService, puppet
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., PuppetService]]:
     """Starts a service with these functions; it ends with the test."""
-    benches: list[Bench] = []
+    services: list[PuppetService] = []
 
-    def start_bench(*functions: Function) -> Bench:
-        benches.append(Bench(tmp_path, *functions))
-        return benches[-1]
+    def start_service(*functions: Function) -> PuppetService:
+        services.append(PuppetService(tmp_path, *functions))
+        return services[-1]
 
-    yield start_bench
-    for bench in benches:
-        bench.stop()
+    yield start_service
+    for service in services:
+        service.stop()
 
 
 @pytest.fixture
-def bench(start: Callable[..., Bench]) -> Bench:
+def service(start: Callable[..., PuppetService]) -> PuppetService:
     """One function, ``worker``, that reports to another, ``rescue``."""
     return start(puppet("worker", on_failure="rescue"), puppet("rescue"))

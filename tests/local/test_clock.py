@@ -7,16 +7,17 @@ import pytest
 
 from local.clock import Clock
 from local.faults import Kind
-from tests.local.bench import Bench, puppet, wait_until
+from tests.local.puppet_service import PuppetService, puppet
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def scheduler(start: Callable[..., Bench]) -> Bench:
+def scheduler(start: Callable[..., PuppetService]) -> PuppetService:
     return start(puppet("scheduler"))
 
 
 @pytest.fixture
-def tick(scheduler: Bench) -> Iterator[Callable[[float], Clock]]:
+def tick(scheduler: PuppetService) -> Iterator[Callable[[float], Clock]]:
     """Starts a clock of this interval."""
     clocks: list[Clock] = []
 
@@ -30,12 +31,12 @@ def tick(scheduler: Bench) -> Iterator[Callable[[float], Clock]]:
         clock.stop()
 
 
-def accepted(bench: Bench) -> int:
-    return bench.dispatcher.counts()["scheduler"]["accepted"]
+def accepted(service: PuppetService) -> int:
+    return service.dispatcher.counts()["scheduler"]["accepted"]
 
 
 def test_the_first_trigger_comes_at_once_and_is_a_scheduled_event(
-    scheduler: Bench, tick: Callable[[float], Clock]
+    scheduler: PuppetService, tick: Callable[[float], Clock]
 ) -> None:
     tick(3600)
     event = scheduler.wait_for_calls("scheduler", 1)[0]["event"]
@@ -53,26 +54,28 @@ def test_the_first_trigger_comes_at_once_and_is_a_scheduled_event(
     assert (event["detail-type"], event["source"]) == ("Scheduled Event", "aws.events")
 
 
-def test_triggers_follow_each_other_under_ids_of_their_own(scheduler: Bench, tick: Callable[[float], Clock]) -> None:
+def test_triggers_follow_each_other_under_ids_of_their_own(
+    scheduler: PuppetService, tick: Callable[[float], Clock]
+) -> None:
     tick(0.1)
     calls = scheduler.wait_for_calls("scheduler", 3)
     assert all(first["event"]["id"] != second["event"]["id"] for first, second in itertools.pairwise(calls))
 
 
-def test_a_doubled_trigger_comes_twice(scheduler: Bench, tick: Callable[[float], Clock]) -> None:
+def test_a_doubled_trigger_comes_twice(scheduler: PuppetService, tick: Callable[[float], Clock]) -> None:
     scheduler.arm("clock", Kind.DOUBLE)
     tick(3600)
     scheduler.wait_for_calls("scheduler", 2)
 
 
-def test_an_absent_trigger_is_skipped(scheduler: Bench, tick: Callable[[float], Clock]) -> None:
+def test_an_absent_trigger_is_skipped(scheduler: PuppetService, tick: Callable[[float], Clock]) -> None:
     scheduler.arm("clock", Kind.LOSE)
     tick(3600)
     wait_until(lambda: not scheduler.faults.armed())
     assert accepted(scheduler) == 0
 
 
-def test_a_late_trigger_comes_in_the_end(scheduler: Bench, tick: Callable[[float], Clock]) -> None:
+def test_a_late_trigger_comes_in_the_end(scheduler: PuppetService, tick: Callable[[float], Clock]) -> None:
     scheduler.arm("clock", Kind.DELAY, seconds=0.2)
     tick(3600)
     wait_until(lambda: not scheduler.faults.armed())
@@ -80,13 +83,13 @@ def test_a_late_trigger_comes_in_the_end(scheduler: Bench, tick: Callable[[float
     scheduler.wait_for_calls("scheduler", 1)
 
 
-def test_a_test_can_trigger_by_hand(scheduler: Bench, tick: Callable[[float], Clock]) -> None:
+def test_a_test_can_trigger_by_hand(scheduler: PuppetService, tick: Callable[[float], Clock]) -> None:
     clock = tick(3600)
     clock.trigger()
     scheduler.wait_for_calls("scheduler", 2)
 
 
-def test_a_stopped_clock_is_silent(scheduler: Bench, tick: Callable[[float], Clock]) -> None:
+def test_a_stopped_clock_is_silent(scheduler: PuppetService, tick: Callable[[float], Clock]) -> None:
     clock = tick(0.01)
     scheduler.wait_for_calls("scheduler", 1)
     clock.stop()

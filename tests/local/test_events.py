@@ -12,24 +12,25 @@ from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutE
 
 from local import events
 from local.faults import Kind
-from tests.local.bench import Bench, puppet, wait_until
-from tests.processes import alive
+from tests.local.puppet_service import PuppetService, puppet
+from tests.support.processes import alive
+from tests.support.waiting import wait_until
 
 
-def test_an_event_is_accepted_before_it_has_run(bench: Bench) -> None:
-    request_id = bench.send("worker", do="sleep", seconds=60)
-    assert bench.wait_for_calls("worker", 1)[0]["requestId"] == request_id
+def test_an_event_is_accepted_before_it_has_run(service: PuppetService) -> None:
+    request_id = service.send("worker", do="sleep", seconds=60)
+    assert service.wait_for_calls("worker", 1)[0]["requestId"] == request_id
 
 
-def test_a_success_is_not_reported(bench: Bench) -> None:
-    bench.send("worker")
-    wait_until(lambda: bench.dispatcher.counts()["worker"]["succeeded"] == 1)
-    assert bench.dispatcher.counts()["rescue"]["accepted"] == 0
+def test_a_success_is_not_reported(service: PuppetService) -> None:
+    service.send("worker")
+    wait_until(lambda: service.dispatcher.counts()["worker"]["succeeded"] == 1)
+    assert service.dispatcher.counts()["rescue"]["accepted"] == 0
 
 
-def test_a_failed_event_is_reported_with_lambdas_record(bench: Bench) -> None:
-    request_id = bench.send("worker", do="raise", message="boom", slot=3)
-    record = bench.wait_for_calls("rescue", 1)[0]["event"]
+def test_a_failed_event_is_reported_with_lambdas_record(service: PuppetService) -> None:
+    request_id = service.send("worker", do="raise", message="boom", slot=3)
+    record = service.wait_for_calls("rescue", 1)[0]["event"]
     assert record.keys() == {
         "version",
         "timestamp",
@@ -52,162 +53,162 @@ def test_a_failed_event_is_reported_with_lambdas_record(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("event", [{"do": "exit", "status": 1}, {"do": "die"}])
-def test_a_lost_process_is_reported(bench: Bench, event: dict[str, Any]) -> None:
-    bench.send("worker", **event)
-    record = bench.wait_for_calls("rescue", 1)[0]["event"]
+def test_a_lost_process_is_reported(service: PuppetService, event: dict[str, Any]) -> None:
+    service.send("worker", **event)
+    record = service.wait_for_calls("rescue", 1)[0]["event"]
     assert record["responsePayload"]["errorType"] == "Runtime.ExitError"
     assert record["requestPayload"] == event
 
 
-def test_a_timeout_is_reported(start: Callable[..., Bench]) -> None:
-    bench = start(puppet("worker", timeout_seconds=0.3, on_failure="rescue"), puppet("rescue"))
-    bench.send("worker", do="sleep", seconds=60)
-    assert bench.wait_for_calls("rescue", 1)[0]["event"]["responsePayload"]["errorType"] == "Sandbox.Timedout"
+def test_a_timeout_is_reported(start: Callable[..., PuppetService]) -> None:
+    service = start(puppet("worker", timeout_seconds=0.3, on_failure="rescue"), puppet("rescue"))
+    service.send("worker", do="sleep", seconds=60)
+    assert service.wait_for_calls("rescue", 1)[0]["event"]["responsePayload"]["errorType"] == "Sandbox.Timedout"
 
 
-def test_a_test_can_kill_exactly_the_process_that_runs_an_event(bench: Bench) -> None:
-    bench.send("worker", do="sleep", seconds=60, slot=1)
-    bench.send("worker", do="sleep", seconds=60, slot=2)
-    bench.wait_for_calls("worker", 2)
-    running = _get(bench, "/_local/invocations")["running"]
+def test_a_test_can_kill_exactly_the_process_that_runs_an_event(service: PuppetService) -> None:
+    service.send("worker", do="sleep", seconds=60, slot=1)
+    service.send("worker", do="sleep", seconds=60, slot=2)
+    service.wait_for_calls("worker", 2)
+    running = _get(service, "/_local/invocations")["running"]
     victim = next(r for r in running if r["function"] == "worker" and r["event"]["slot"] == 2)
     os.kill(victim["pid"], signal.SIGKILL)
-    assert bench.wait_for_calls("rescue", 1)[0]["event"]["requestPayload"]["slot"] == 2
-    assert [r["event"]["slot"] for r in _get(bench, "/_local/invocations")["running"]] == [1]
+    assert service.wait_for_calls("rescue", 1)[0]["event"]["requestPayload"]["slot"] == 2
+    assert [r["event"]["slot"] for r in _get(service, "/_local/invocations")["running"]] == [1]
 
 
-def test_invocations_are_counted(bench: Bench) -> None:
-    bench.send("worker", do="raise", message="")
-    bench.wait_for_calls("rescue", 1)
-    wait_until(lambda: bench.dispatcher.counts()["rescue"]["succeeded"] == 1)
-    counts = _get(bench, "/_local/invocations")["counts"]
+def test_invocations_are_counted(service: PuppetService) -> None:
+    service.send("worker", do="raise", message="")
+    service.wait_for_calls("rescue", 1)
+    wait_until(lambda: service.dispatcher.counts()["rescue"]["succeeded"] == 1)
+    counts = _get(service, "/_local/invocations")["counts"]
     assert counts["worker"] == {"accepted": 1, "started": 1, "succeeded": 0, "failed": 1, "throttled": 0}
     assert counts["rescue"] == {"accepted": 1, "started": 1, "succeeded": 1, "failed": 0, "throttled": 0}
 
 
 def test_an_error_is_retried_as_often_as_the_function_says(
-    start: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., PuppetService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "RETRY_SECONDS", (0.05, 0.05))
-    bench = start(puppet("worker", retries=2, on_failure="rescue"), puppet("rescue"))
-    bench.send("worker", do="raise", message="again")
-    record = bench.wait_for_calls("rescue", 1)[0]["event"]
+    service = start(puppet("worker", retries=2, on_failure="rescue"), puppet("rescue"))
+    service.send("worker", do="raise", message="again")
+    record = service.wait_for_calls("rescue", 1)[0]["event"]
     assert record["requestContext"]["approximateInvokeCount"] == 3
-    assert len({call["requestId"] for call in bench.journal("worker")}) == 1
-    assert len(bench.journal("worker")) == 3
+    assert len({call["requestId"] for call in service.journal("worker")}) == 1
+    assert len(service.journal("worker")) == 3
 
 
-def test_a_throttled_event_runs_when_there_is_room(start: Callable[..., Bench]) -> None:
-    bench = start(puppet("worker", reserved_concurrency=1))
-    bench.send("worker", do="sleep", seconds=0.5, number=1)
-    bench.wait_for_calls("worker", 1)
-    bench.send("worker", number=2)
-    calls = bench.wait_for_calls("worker", 2)
+def test_a_throttled_event_runs_when_there_is_room(start: Callable[..., PuppetService]) -> None:
+    service = start(puppet("worker", reserved_concurrency=1))
+    service.send("worker", do="sleep", seconds=0.5, number=1)
+    service.wait_for_calls("worker", 1)
+    service.send("worker", number=2)
+    calls = service.wait_for_calls("worker", 2)
     assert [call["event"]["number"] for call in calls] == [1, 2]
-    assert bench.dispatcher.counts()["worker"]["throttled"] >= 1
+    assert service.dispatcher.counts()["worker"]["throttled"] >= 1
 
 
-def test_an_event_that_never_ran_within_its_age_is_reported(start: Callable[..., Bench]) -> None:
-    bench = start(
+def test_an_event_that_never_ran_within_its_age_is_reported(start: Callable[..., PuppetService]) -> None:
+    service = start(
         puppet("worker", reserved_concurrency=1, event_age_seconds=0.2, on_failure="rescue"), puppet("rescue")
     )
-    bench.send("worker", do="sleep", seconds=60)
-    bench.wait_for_calls("worker", 1)
-    bench.send("worker", number=2)
-    record = bench.wait_for_calls("rescue", 1)[0]["event"]
+    service.send("worker", do="sleep", seconds=60)
+    service.wait_for_calls("worker", 1)
+    service.send("worker", number=2)
+    record = service.wait_for_calls("rescue", 1)[0]["event"]
     assert record["requestContext"]["condition"] == "EventAgeExceeded"
     assert record["requestPayload"] == {"number": 2}
     assert "responsePayload" not in record
 
 
-def test_an_event_that_is_lost_was_accepted_and_never_runs(bench: Bench) -> None:
-    bench.arm("worker", Kind.LOSE)
-    bench.send("worker", number=1)
-    bench.send("worker", number=2)
-    assert [call["event"]["number"] for call in bench.wait_for_calls("worker", 1)] == [2]
-    assert bench.dispatcher.counts()["worker"]["accepted"] == 2
+def test_an_event_that_is_lost_was_accepted_and_never_runs(service: PuppetService) -> None:
+    service.arm("worker", Kind.LOSE)
+    service.send("worker", number=1)
+    service.send("worker", number=2)
+    assert [call["event"]["number"] for call in service.wait_for_calls("worker", 1)] == [2]
+    assert service.dispatcher.counts()["worker"]["accepted"] == 2
 
 
-def test_a_doubled_event_runs_twice_in_parallel_under_one_request_id(bench: Bench) -> None:
-    bench.arm("worker", Kind.DOUBLE)
-    request_id = bench.send("worker", do="sleep", seconds=60)
-    calls = bench.wait_for_calls("worker", 2)
+def test_a_doubled_event_runs_twice_in_parallel_under_one_request_id(service: PuppetService) -> None:
+    service.arm("worker", Kind.DOUBLE)
+    request_id = service.send("worker", do="sleep", seconds=60)
+    calls = service.wait_for_calls("worker", 2)
     assert {call["requestId"] for call in calls} == {request_id}
     assert len({call["pid"] for call in calls}) == 2
 
 
-def test_a_delayed_event_is_overtaken(bench: Bench) -> None:
-    bench.arm("worker", Kind.DELAY, seconds=0.5)
-    bench.send("worker", number=1)
-    bench.send("worker", number=2)
-    assert [call["event"]["number"] for call in bench.wait_for_calls("worker", 2)] == [2, 1]
+def test_a_delayed_event_is_overtaken(service: PuppetService) -> None:
+    service.arm("worker", Kind.DELAY, seconds=0.5)
+    service.send("worker", number=1)
+    service.send("worker", number=2)
+    assert [call["event"]["number"] for call in service.wait_for_calls("worker", 2)] == [2, 1]
 
 
-def test_a_lost_report_is_a_lost_event_of_the_rescue(bench: Bench) -> None:
-    bench.arm("rescue", Kind.LOSE)
-    bench.send("worker", do="die", number=1)
-    wait_until(lambda: bench.dispatcher.counts()["rescue"]["accepted"] == 1)
-    bench.send("worker", do="die", number=2)
-    assert [call["event"]["requestPayload"]["number"] for call in bench.wait_for_calls("rescue", 1)] == [2]
+def test_a_lost_report_is_a_lost_event_of_the_rescue(service: PuppetService) -> None:
+    service.arm("rescue", Kind.LOSE)
+    service.send("worker", do="die", number=1)
+    wait_until(lambda: service.dispatcher.counts()["rescue"]["accepted"] == 1)
+    service.send("worker", do="die", number=2)
+    assert [call["event"]["requestPayload"]["number"] for call in service.wait_for_calls("rescue", 1)] == [2]
 
 
 @pytest.mark.parametrize(
     ("kind", "code"), [(Kind.THROTTLE, "TooManyRequestsException"), (Kind.FAIL, "ServiceException")]
 )
-def test_invoke_refuses_as_often_as_it_is_told_to(bench: Bench, kind: Kind, code: str) -> None:
-    bench.arm("worker", kind, times=2)
+def test_invoke_refuses_as_often_as_it_is_told_to(service: PuppetService, kind: Kind, code: str) -> None:
+    service.arm("worker", kind, times=2)
     for _ in range(2):
         with pytest.raises(ClientError, match=code):
-            bench.send("worker", number=1)
-    bench.send("worker", number=2)
-    assert [call["event"]["number"] for call in bench.wait_for_calls("worker", 1)] == [2]
+            service.send("worker", number=1)
+    service.send("worker", number=2)
+    assert [call["event"]["number"] for call in service.wait_for_calls("worker", 1)] == [2]
 
 
-def test_an_invoke_that_hangs_runs_nothing(bench: Bench) -> None:
-    bench.arm("worker", Kind.HANG, seconds=0.2)
+def test_an_invoke_that_hangs_runs_nothing(service: PuppetService) -> None:
+    service.arm("worker", Kind.HANG, seconds=0.2)
     with pytest.raises((ConnectionClosedError, ReadTimeoutError)):
-        bench.send("worker", number=1)
-    bench.send("worker", number=2)
-    assert [call["event"]["number"] for call in bench.wait_for_calls("worker", 1)] == [2]
+        service.send("worker", number=1)
+    service.send("worker", number=2)
+    assert [call["event"]["number"] for call in service.wait_for_calls("worker", 1)] == [2]
 
 
-def test_an_invoke_that_is_mute_runs_what_it_does_not_confirm(bench: Bench) -> None:
-    bench.arm("worker", Kind.MUTE, seconds=0.2)
+def test_an_invoke_that_is_mute_runs_what_it_does_not_confirm(service: PuppetService) -> None:
+    service.arm("worker", Kind.MUTE, seconds=0.2)
     with pytest.raises((ConnectionClosedError, ReadTimeoutError)):
-        bench.send("worker", number=1)
-    assert bench.wait_for_calls("worker", 1)[0]["event"]["number"] == 1
+        service.send("worker", number=1)
+    assert service.wait_for_calls("worker", 1)[0]["event"]["number"] == 1
 
 
-def test_faults_are_armed_and_disarmed_over_http(bench: Bench) -> None:
-    _call(bench, "POST", "/_local/faults", {"name": "worker", "kind": "lose", "times": None})
-    assert _get(bench, "/_local/faults") == [{"name": "worker", "kind": "lose", "times": None, "seconds": 60}]
-    bench.send("worker", number=1)
-    _call(bench, "DELETE", "/_local/faults")
-    bench.send("worker", number=2)
-    assert [call["event"]["number"] for call in bench.wait_for_calls("worker", 1)] == [2]
+def test_faults_are_armed_and_disarmed_over_http(service: PuppetService) -> None:
+    _call(service, "POST", "/_local/faults", {"name": "worker", "kind": "lose", "times": None})
+    assert _get(service, "/_local/faults") == [{"name": "worker", "kind": "lose", "times": None, "seconds": 60}]
+    service.send("worker", number=1)
+    _call(service, "DELETE", "/_local/faults")
+    service.send("worker", number=2)
+    assert [call["event"]["number"] for call in service.wait_for_calls("worker", 1)] == [2]
 
 
 @pytest.mark.parametrize("fault", [{"name": "worker", "kind": "explode"}, {"kind": "lose"}, {}])
-def test_what_is_not_a_fault_is_refused(bench: Bench, fault: dict[str, str]) -> None:
+def test_what_is_not_a_fault_is_refused(service: PuppetService, fault: dict[str, str]) -> None:
     with pytest.raises(urllib.request.HTTPError, match="400"):
-        _call(bench, "POST", "/_local/faults", fault)
+        _call(service, "POST", "/_local/faults", fault)
 
 
-def test_a_stop_reports_what_it_kills_before_it_ends(bench: Bench) -> None:
-    bench.send("worker", do="sleep", seconds=60, slot=7)
-    pid = bench.wait_for_calls("worker", 1)[0]["pid"]
-    bench.stop()
+def test_a_stop_reports_what_it_kills_before_it_ends(service: PuppetService) -> None:
+    service.send("worker", do="sleep", seconds=60, slot=7)
+    pid = service.wait_for_calls("worker", 1)[0]["pid"]
+    service.stop()
     assert not alive(pid)
-    assert [call["event"]["requestPayload"]["slot"] for call in bench.journal("rescue")] == [7]
+    assert [call["event"]["requestPayload"]["slot"] for call in service.journal("rescue")] == [7]
 
 
-def _get(bench: Bench, path: str) -> Any:
-    return json.loads(_call(bench, "GET", path))
+def _get(service: PuppetService, path: str) -> Any:
+    return json.loads(_call(service, "GET", path))
 
 
-def _call(bench: Bench, method: str, path: str, content: object = None) -> bytes:
+def _call(service: PuppetService, method: str, path: str, content: object = None) -> bytes:
     data = None if content is None else json.dumps(content).encode()
-    request = urllib.request.Request(bench.service.url + path, data, method=method)
+    request = urllib.request.Request(service.service.url + path, data, method=method)
     with urllib.request.urlopen(request) as answer:
         body: bytes = answer.read()
         return body

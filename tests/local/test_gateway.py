@@ -13,7 +13,7 @@ import pytest
 from local.errors import StackError
 from local.functions import Function
 from local.gateway import Gateway
-from tests.local.bench import Bench
+from tests.local.puppet_service import PuppetService
 
 HANDLER = """
 import json, os
@@ -32,7 +32,7 @@ def handler(event, context):
 
 
 @pytest.fixture
-def gateway(start: Callable[..., Bench], tmp_path: Path) -> Iterator[Gateway]:
+def gateway(start: Callable[..., PuppetService], tmp_path: Path) -> Iterator[Gateway]:
     (tmp_path / "handler.py").write_text(HANDLER)
     gateway = Gateway(0)
     gateway.dispatcher = start(Function("api", tmp_path, timeout_seconds=29)).dispatcher

@@ -10,25 +10,26 @@ import pytest
 from botocore.exceptions import ClientError
 
 from local.functions import Function
-from tests.local.bench import Bench, puppet, wait_until
-from tests.processes import alive
+from tests.local.puppet_service import PuppetService, puppet
+from tests.support.processes import alive
+from tests.support.waiting import wait_until
 
 
-def test_a_result_comes_back_as_json(bench: Bench) -> None:
-    assert bench.invoke("worker", do="return", value={"grüße": [1, None, "\n"]}) == {"grüße": [1, None, "\n"]}
+def test_a_result_comes_back_as_json(service: PuppetService) -> None:
+    assert service.invoke("worker", do="return", value={"grüße": [1, None, "\n"]}) == {"grüße": [1, None, "\n"]}
 
 
-def test_an_invocation_without_a_payload_has_an_empty_event(bench: Bench) -> None:
-    bench.client.invoke(FunctionName="worker")
-    assert bench.journal("worker")[0]["event"] == {}
+def test_an_invocation_without_a_payload_has_an_empty_event(service: PuppetService) -> None:
+    service.client.invoke(FunctionName="worker")
+    assert service.journal("worker")[0]["event"] == {}
 
 
-def test_a_success_names_the_version_and_the_request_that_the_handler_saw(bench: Bench) -> None:
-    answer = bench.client.invoke(FunctionName="worker", Payload=b"{}")
+def test_a_success_names_the_version_and_the_request_that_the_handler_saw(service: PuppetService) -> None:
+    answer = service.client.invoke(FunctionName="worker", Payload=b"{}")
     assert answer["StatusCode"] == 200
     assert answer["ExecutedVersion"] == "$LATEST"
     assert "FunctionError" not in answer
-    assert bench.journal("worker")[0]["requestId"] == answer["ResponseMetadata"]["RequestId"]
+    assert service.journal("worker")[0]["requestId"] == answer["ResponseMetadata"]["RequestId"]
 
 
 @pytest.mark.parametrize(
@@ -40,27 +41,27 @@ def test_a_success_names_the_version_and_the_request_that_the_handler_saw(bench:
         "arn:aws:lambda:us-east-1:123456789012:function:worker",
     ],
 )
-def test_a_function_is_found_by_its_name_or_its_arn(bench: Bench, identifier: str) -> None:
-    assert bench.client.invoke(FunctionName=identifier)["StatusCode"] == 200
+def test_a_function_is_found_by_its_name_or_its_arn(service: PuppetService, identifier: str) -> None:
+    assert service.client.invoke(FunctionName=identifier)["StatusCode"] == 200
 
 
-def test_the_context_is_lambdas(bench: Bench) -> None:
-    seen = bench.invoke("worker", do="describe")
+def test_the_context_is_lambdas(service: PuppetService) -> None:
+    seen = service.invoke("worker", do="describe")
     assert (seen["name"], seen["version"]) == ("worker", "$LATEST")
     assert seen["arn"] == "arn:aws:lambda:us-east-1:123456789012:function:worker"
-    assert seen["requestId"] == bench.journal("worker")[0]["requestId"]
+    assert seen["requestId"] == service.journal("worker")[0]["requestId"]
     assert (seen["logGroup"], seen["memory"]) == ("/aws/lambda/worker", "512")
     assert "[$LATEST]" in seen["logStream"]
 
 
-def test_the_remaining_time_counts_down_from_the_timeout(bench: Bench) -> None:
-    before, after = bench.invoke("worker", do="describe")["remaining"]
+def test_the_remaining_time_counts_down_from_the_timeout(service: PuppetService) -> None:
+    before, after = service.invoke("worker", do="describe")["remaining"]
     assert 0 < after <= before - 50
     assert before <= 20_000
 
 
-def test_a_handler_finds_its_folder_and_the_shared_package_and_nothing_of_the_checkout(bench: Bench) -> None:
-    seen = bench.invoke("worker", do="describe")
+def test_a_handler_finds_its_folder_and_the_shared_package_and_nothing_of_the_checkout(service: PuppetService) -> None:
+    seen = service.invoke("worker", do="describe")
     checkout = Path(__file__).parents[2]
     assert seen["folder"] == seen["path"][0] == str(checkout / "tests" / "local" / "puppet")
     assert seen["path"][1] == str(checkout / "shared")
@@ -68,27 +69,27 @@ def test_a_handler_finds_its_folder_and_the_shared_package_and_nothing_of_the_ch
     assert seen["variables"]["AWS_LAMBDA_FUNCTION_NAME"] == "worker"
 
 
-def test_an_exception_is_a_function_error(bench: Bench) -> None:
-    answer = bench.client.invoke(FunctionName="worker", Payload=b'{"do": "raise", "message": "no \\u2603"}')
+def test_an_exception_is_a_function_error(service: PuppetService) -> None:
+    answer = service.client.invoke(FunctionName="worker", Payload=b'{"do": "raise", "message": "no \\u2603"}')
     assert (answer["StatusCode"], answer["FunctionError"]) == (200, "Unhandled")
-    error = bench.invoke("worker", do="raise", message="no ☃")
+    error = service.invoke("worker", do="raise", message="no ☃")
     assert (error["errorType"], error["errorMessage"]) == ("RuntimeError", "no ☃")
     assert "puppet/handler.py" in error["stackTrace"][-1]
 
 
-def test_an_environment_survives_its_handlers_exception(bench: Bench) -> None:
-    first = bench.invoke("worker")["pid"]
-    bench.invoke("worker", do="raise", message="")
-    assert bench.invoke("worker")["pid"] == first
+def test_an_environment_survives_its_handlers_exception(service: PuppetService) -> None:
+    first = service.invoke("worker")["pid"]
+    service.invoke("worker", do="raise", message="")
+    assert service.invoke("worker")["pid"] == first
 
 
-def test_what_exceeds_the_timeout_is_killed(start: Callable[..., Bench]) -> None:
-    bench = start(puppet("worker", timeout_seconds=0.3))
-    error = bench.invoke("worker", do="sleep", seconds=60)
+def test_what_exceeds_the_timeout_is_killed(start: Callable[..., PuppetService]) -> None:
+    service = start(puppet("worker", timeout_seconds=0.3))
+    error = service.invoke("worker", do="sleep", seconds=60)
     assert error["errorType"] == "Sandbox.Timedout"
     assert "Task timed out after 0.30 seconds" in error["errorMessage"]
-    assert not alive(bench.journal("worker")[0]["pid"])
-    assert "pid" in bench.invoke("worker")
+    assert not alive(service.journal("worker")[0]["pid"])
+    assert "pid" in service.invoke("worker")
 
 
 @pytest.mark.parametrize(
@@ -99,17 +100,17 @@ def test_what_exceeds_the_timeout_is_killed(start: Callable[..., Bench]) -> None
         ({"do": "die"}, "Runtime exited with error: signal: killed"),
     ],
 )
-def test_a_process_that_ends_is_reported(bench: Bench, event: dict[str, object], how: str) -> None:
-    error = bench.invoke("worker", **event)
+def test_a_process_that_ends_is_reported(service: PuppetService, event: dict[str, object], how: str) -> None:
+    error = service.invoke("worker", **event)
     assert error["errorType"] == "Runtime.ExitError"
     assert how in error["errorMessage"]
 
 
-def test_an_environment_that_died_idle_is_replaced_unseen(bench: Bench) -> None:
-    first = bench.invoke("worker")["pid"]
+def test_an_environment_that_died_idle_is_replaced_unseen(service: PuppetService) -> None:
+    first = service.invoke("worker")["pid"]
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: not alive(first))
-    assert bench.invoke("worker")["pid"] != first
+    assert service.invoke("worker")["pid"] != first
 
 
 @pytest.mark.parametrize(
@@ -119,8 +120,10 @@ def test_an_environment_that_died_idle_is_replaced_unseen(bench: Bench) -> None:
         ({"do": "return megabytes", "megabytes": 7}, "Function.ResponseSizeTooLarge"),
     ],
 )
-def test_a_result_that_lambda_cannot_carry_is_an_error(bench: Bench, event: dict[str, object], error_type: str) -> None:
-    assert bench.invoke("worker", **event)["errorType"] == error_type
+def test_a_result_that_lambda_cannot_carry_is_an_error(
+    service: PuppetService, event: dict[str, object], error_type: str
+) -> None:
+    assert service.invoke("worker", **event)["errorType"] == error_type
 
 
 @pytest.mark.parametrize(
@@ -133,47 +136,47 @@ def test_a_result_that_lambda_cannot_carry_is_an_error(bench: Bench, event: dict
     ],
 )
 def test_a_handler_that_cannot_be_imported_fails_every_invocation(
-    start: Callable[..., Bench], tmp_path: Path, source: str, error_type: str, message: str
+    start: Callable[..., PuppetService], tmp_path: Path, source: str, error_type: str, message: str
 ) -> None:
     (tmp_path / "handler.py").write_text(source)
-    bench = start(Function("worker", tmp_path, timeout_seconds=5))
+    service = start(Function("worker", tmp_path, timeout_seconds=5))
     for _ in range(2):
-        error = bench.invoke("worker")
+        error = service.invoke("worker")
         assert error["errorType"] == error_type
         assert message in error["errorMessage"]
 
 
-def test_a_warm_environment_is_used_again(bench: Bench) -> None:
-    assert len({bench.invoke("worker")["pid"] for _ in range(5)}) == 1
+def test_a_warm_environment_is_used_again(service: PuppetService) -> None:
+    assert len({service.invoke("worker")["pid"] for _ in range(5)}) == 1
 
 
-def test_parallel_invocations_have_environments_of_their_own(bench: Bench) -> None:
+def test_parallel_invocations_have_environments_of_their_own(service: PuppetService) -> None:
     with ThreadPoolExecutor(3) as callers:
-        pids = list(callers.map(lambda _: bench.invoke("worker", do="sleep", seconds=0.5)["pid"], range(3)))
+        pids = list(callers.map(lambda _: service.invoke("worker", do="sleep", seconds=0.5)["pid"], range(3)))
     assert len(set(pids)) == 3
 
 
-def test_a_spare_is_kept_beside_a_busy_environment(start: Callable[..., Bench]) -> None:
-    bench = start(puppet("worker", spares=1))
-    bench.send("worker", do="sleep", seconds=60)
-    busy = bench.wait_for_calls("worker", 1)[0]["pid"]
-    assert bench.invoke("worker")["pid"] != busy
+def test_a_spare_is_kept_beside_a_busy_environment(start: Callable[..., PuppetService]) -> None:
+    service = start(puppet("worker", spares=1))
+    service.send("worker", do="sleep", seconds=60)
+    busy = service.wait_for_calls("worker", 1)[0]["pid"]
+    assert service.invoke("worker")["pid"] != busy
 
 
-def test_beyond_the_reserved_concurrency_a_synchronous_call_is_throttled(start: Callable[..., Bench]) -> None:
-    bench = start(puppet("worker", reserved_concurrency=1))
-    bench.send("worker", do="sleep", seconds=60)
-    bench.wait_for_calls("worker", 1)
-    with pytest.raises(bench.client.exceptions.TooManyRequestsException) as throttled:
-        bench.invoke("worker")
+def test_beyond_the_reserved_concurrency_a_synchronous_call_is_throttled(start: Callable[..., PuppetService]) -> None:
+    service = start(puppet("worker", reserved_concurrency=1))
+    service.send("worker", do="sleep", seconds=60)
+    service.wait_for_calls("worker", 1)
+    with pytest.raises(service.client.exceptions.TooManyRequestsException) as throttled:
+        service.invoke("worker")
     assert throttled.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
     assert throttled.value.response["Reason"] == "ReservedFunctionConcurrentInvocationLimitExceeded"
 
 
-def test_without_a_reservation_callers_wait_for_a_free_environment(start: Callable[..., Bench]) -> None:
-    bench = start(puppet("worker"))
+def test_without_a_reservation_callers_wait_for_a_free_environment(start: Callable[..., PuppetService]) -> None:
+    service = start(puppet("worker"))
     with ThreadPoolExecutor(30) as callers:
-        pids = list(callers.map(lambda _: bench.invoke("worker")["pid"], range(60)))
+        pids = list(callers.map(lambda _: service.invoke("worker")["pid"], range(60)))
     assert len(pids) == 60
     assert len(set(pids)) <= 8
 
@@ -194,19 +197,19 @@ def test_without_a_reservation_callers_wait_for_a_free_environment(start: Callab
     ],
 )
 def test_what_cannot_be_invoked_is_refused_in_awss_shape(
-    bench: Bench, arguments: dict[str, object], code: str, status: int
+    service: PuppetService, arguments: dict[str, object], code: str, status: int
 ) -> None:
     with pytest.raises(ClientError) as refused:
-        bench.client.invoke(**arguments)
+        service.client.invoke(**arguments)
     assert refused.value.response["Error"]["Code"] == code
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
-    assert bench.journal("worker") == []
+    assert service.journal("worker") == []
 
 
-def test_a_stop_kills_what_runs_and_leaves_no_process(start: Callable[..., Bench]) -> None:
-    bench = start(puppet("worker", spares=2))
-    bench.send("worker", do="sleep", seconds=60)
-    bench.invoke("worker")
-    pids = {call["pid"] for call in bench.wait_for_calls("worker", 2)}
-    bench.stop()
+def test_a_stop_kills_what_runs_and_leaves_no_process(start: Callable[..., PuppetService]) -> None:
+    service = start(puppet("worker", spares=2))
+    service.send("worker", do="sleep", seconds=60)
+    service.invoke("worker")
+    pids = {call["pid"] for call in service.wait_for_calls("worker", 2)}
+    service.stop()
     wait_until(lambda: not any(map(alive, pids)))

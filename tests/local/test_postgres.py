@@ -13,8 +13,8 @@ import pytest
 
 from local.errors import StackError
 from local.postgres import NOT_DURABLE, Postgres
-from tests.local.bench import wait_until
-from tests.processes import alive
+from tests.support.processes import alive
+from tests.support.waiting import wait_until
 
 CHECKOUT = Path(__file__).parents[2]
 

@@ -12,6 +12,7 @@ import pytest
 from local.options import CHECKOUT
 
 Start = Callable[[], subprocess.Popen[str]]
+OFFLINE = {**os.environ, "PIP_NO_INDEX": "1"}  # nothing is to be found; asking an index for that takes half a minute
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def begin() -> subprocess.Popen[str]:
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=OFFLINE))
         return started[-1]
 
     yield begin

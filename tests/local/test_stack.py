@@ -19,8 +19,8 @@ from local.errors import StackError
 from local.options import Options
 from local.postgres import Postgres
 from local.stack import Stack
-from tests.local.bench import wait_until
-from tests.processes import alive
+from tests.support.processes import alive
+from tests.support.waiting import wait_until
 
 CHECKOUT = Path(__file__).parents[2]
 

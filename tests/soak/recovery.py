@@ -30,8 +30,8 @@ from local.faults import Fault, Kind
 from local.stack import Stack
 from tests.soak.evidence import Run, install_history, read_runs
 from tests.soak.stage import stage
+from tests.support.waiting import wait_until
 
-LOOK_SECONDS = 0.005
 ROUND_SECONDS_MAX = 90
 T = TypeVar("T")
 # A function's time of 6 s in place of 300 s, so that a lease is worth waiting for; a trigger every 5 s in place of 60 s.
@@ -87,17 +87,7 @@ class Bench:
 
 
 def until(probe: Callable[[], T | None]) -> T:
-    """The first answer of ``probe``.
-
-    Raises:
-        TimeoutError: there was none within `ROUND_SECONDS_MAX`.
-    """
-    deadline = time.monotonic() + ROUND_SECONDS_MAX
-    while (value := probe()) is None:
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(LOOK_SECONDS)
-    return value
+    return wait_until(probe, seconds=ROUND_SECONDS_MAX)
 
 
 # ===== a killed worker
@@ -120,15 +110,13 @@ def worker_round(bench: Bench, *, reported: bool) -> WorkerRound:
     )
     lease_ends_at = lease - time.time() + time.monotonic()
     if reported:
-        until(
-            lambda: bench.stack.dispatcher._pools["worker"]._idle or None
-        )  # the successor; unreported, it has time to come
+        until(lambda: bench.stack.dispatcher._pools["worker"]._idle)  # the successor; unreported, it has time to come
     else:
         bench.lose_next_report()
     killed_at, since_1970 = time.monotonic(), time.time() - time.monotonic()
     os.kill(int(first.process.partition("-")[0]), signal.SIGKILL)
     again = until(lambda: bench.start_of(job_id, 2))
-    until(lambda: bench.query("SELECT status FROM dilamme.jobs WHERE id = %s", job_id) == ("completed",) or None)
+    until(lambda: bench.query("SELECT status FROM dilamme.jobs WHERE id = %s", job_id) == ("completed",))
     (freed,) = bench.query(
         "SELECT extract(epoch FROM min(at))::float8 FROM soak.history WHERE job_id = %s AND was = 'running'", job_id
     )

@@ -5,9 +5,9 @@ import threading
 import time
 from pathlib import Path
 
-from tests.processes import alive
 from tests.soak.journals import Journal
 from tests.soak.threads import LoudThread
+from tests.support.processes import alive
 
 LOOK_SECONDS = 0.02
 

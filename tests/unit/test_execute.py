@@ -20,31 +20,11 @@ from dilamme.handlers.registry import JobType
 from dilamme.handlers.signals import Fail, Retry, Snooze
 from dilamme.settings import Settings
 from dilamme.worker.execute import RESULT_BYTES_MAX, SNOOZE_SECONDS_MAX, execute, unknown_type
+from tests.unit.claims import claim
 from tests.unit.strategies import NOW, json_values
 
 SETTINGS = Settings()
 PARENT = UUID(int=7)
-
-
-def claim(**fields: Any) -> Claim:
-    """A first attempt of three."""
-    values: dict[str, Any] = {
-        "id": UUID(int=1),
-        "type": "email.send",
-        "payload": {"to": "a@b.c"},
-        "payload_characters": 14,
-        "priority": 2,
-        "attempt": 1,
-        "max_attempts": 3,
-        "token": UUID(int=2),
-        "ready_at": NOW,
-        "started_at": NOW,
-        "series_id": None,
-        "unknown_since": None,
-        "last_attempt": False,
-        **fields,
-    }
-    return Claim(**values)
 
 
 def a_context(job: Claim, ask: Callable[[UUID], dict[UUID, Any]] = lambda job_id: {}) -> Context:
@@ -356,7 +336,7 @@ def test_the_handlers_logger_carries_the_job_beside_what_the_handler_adds(caplog
 # ===== types that nobody knows =====
 
 
-def test_a_job_of_a_type_that_the_worker_does_not_know_is_handed_back_for_later() -> None:
+def test_a_job_of_a_type_that_the_worker_does_not_know_is_returned_for_later() -> None:
     assert unknown_type(claim(), SETTINGS, NOW) == Return(30, unknown=True)
     assert unknown_type(claim(unknown_since=NOW - timedelta(seconds=3599)), SETTINGS, NOW) == Return(30, unknown=True)
 

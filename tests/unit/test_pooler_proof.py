@@ -49,6 +49,7 @@ def sql_of_the_package() -> Iterator[tuple[str, str]]:
                 yield module.name, text
 
 
+@pytest.mark.case("S3")
 def test_no_sql_of_ours_leaves_anything_on_its_connection() -> None:
     assert [(where, found) for where, text in sql_of_the_package() if (found := findings(text))] == []
 

@@ -51,6 +51,7 @@ def test_the_default_doubles_from_ten_seconds_to_an_hour() -> None:
     assert halves == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 1800, 1800]
 
 
+@pytest.mark.case("R1")
 @pytest.mark.parametrize("seed", range(20))
 def test_a_thousand_jobs_that_fail_together_spread_evenly_over_the_random_half(seed: int) -> None:
     rand = random.Random(seed)

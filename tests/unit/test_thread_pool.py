@@ -17,8 +17,8 @@ import pytest
 from dilamme.domain.outcome import Complete, Outcome
 from dilamme.handlers.registry import JobType
 from dilamme.worker.thread_pool import Done, Execute, RunningJob, ThreadPool
-from tests.local.bench import wait_until
-from tests.unit.test_execute import claim
+from tests.support.waiting import wait_until
+from tests.unit.claims import claim
 
 PATIENCE_SECONDS = 30.0  # of a test for what must happen; nothing waits this long unless it is broken
 ECHO = JobType("echo", lambda payload, context: payload)

@@ -9,6 +9,12 @@ from local.postgres import Postgres
 Enter = Callable[[str], Connection]
 
 
+def role_url(url: str, function: str) -> str:
+    """The same database, as the role of ``function`` (api, scheduler, worker, rescue), which needs no password."""
+    scheme, rest = url.split("://")
+    return f"{scheme}://{ROLE_PREFIX}{function}@{rest.rpartition('@')[2]}"
+
+
 @dataclass(frozen=True)
 class Entrance:
     """One database, and who may enter it."""
@@ -17,8 +23,7 @@ class Entrance:
     name: str
 
     def url(self, function: str) -> str:
-        """As the role of ``function`` (api, scheduler, worker, rescue)."""
-        return self.server.url(self.name, ROLE_PREFIX + function)
+        return role_url(self.superuser_url, function)
 
     @property
     def superuser_url(self) -> str:

@@ -1,24 +1,15 @@
 """Two at once: a step in a thread of its own, and the certainty that it waits for a lock."""
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dilamme.store.connection import Connection
-from tests import pooler
+from tests.support import pooler
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 20.0
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    """Polls; fails only when ``what`` has not come to pass for very long."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.005)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def retry(connection: Connection, *claims: Claim, delay_seconds: float) -> Settl
     return end(connection, claims, RetryLater(Reason.ERROR, "as asked for", delay_seconds))
 
 
-def hand_back(connection: Connection, *claims: Claim) -> Settlement:
+def return_claims(connection: Connection, *claims: Claim) -> Settlement:
     return end(connection, claims, Return())
 
 

@@ -5,19 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# What the pages name and other branches bring; empty it when all of it is here.
-AWAITED = {
-    *("shared/dilamme/library.py", "shared/dilamme/domain/policy.py", "shared/dilamme/store/job_columns.py"),
-    *(f"shared/dilamme/worker/{name}.py" for name in ("loop", "state", "claiming", "settling", "resolver", "worker")),
-    *("shared/dilamme/worker/metrics.py", "shared/dilamme/scheduler/metrics.py", "shared/dilamme/usecases/series.py"),
-    *(f"shared/dilamme/handlers/{name}.py" for name in ("signals", "context", "discovery")),
-    *("shared/dilamme/wire/canonical_json.py", "tests/README.md"),
-}
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
-
-
-def is_there(path: Path) -> bool:
-    return path.exists() or str(path.relative_to(ROOT)) in AWAITED
 
 
 def text(name: str) -> str:

@@ -22,6 +22,10 @@ class Wire:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def over(self, url: str) -> str:
+        """The server's address, by way of here."""
+        return url.replace(f":{self._server[1]}/", f":{self.port}/")
+
     def lose_reply(self, to: bytes, *, after: int = 0) -> None:
         """The server gets the next message that holds ``to`` and carries it out; the client never hears of it.
 

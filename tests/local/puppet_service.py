@@ -2,8 +2,6 @@
 
 import json
 import os
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,12 @@ from local.events import Events
 from local.faults import Fault, Faults, Kind
 from local.functions import Function
 from local.lambda_service import LambdaService
+from tests.support.waiting import wait_until
 
 PUPPET = Path(__file__).parent / "puppet"
 
 
-class Bench:
+class PuppetService:
     """A running Lambda service with its client; `stop` ends it and what it runs."""
 
     def __init__(self, folder: Path, *functions: Function) -> None:
@@ -79,10 +78,3 @@ def client(url: str) -> Any:
 
 def puppet(name: str, timeout_seconds: float = 20, **more: Any) -> Function:
     return Function(name, PUPPET, timeout_seconds, **{"retries": 0, "spares": 0, **more})
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.01)
