@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from dilamme.scheduler import tick
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases import wake
@@ -103,6 +102,5 @@ def settings() -> Settings:
 def invocations(monkeypatch: pytest.MonkeyPatch) -> Invocations:
     """Takes the place of AWS: what would have been invoked, in order."""
     recorded = Invocations()
-    for module in (tick, wake):
-        monkeypatch.setattr(module, "invoke", recorded)
+    monkeypatch.setattr(wake, "invoke", recorded)
     return recorded
