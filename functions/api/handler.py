@@ -1,4 +1,4 @@
-"""The doorway: parse, call one use case, shape the answer. What callers may ask for stands in dilamme.wire.requests."""
+"""The HTTP API: parse a request, call one use case, shape its answer. `dilamme.wire.requests` describes the requests."""
 
 import json
 from functools import partial
@@ -8,7 +8,6 @@ from uuid import UUID
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
-from pydantic import Field
 
 from dilamme import session, settings
 from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem, read_object
@@ -32,10 +31,10 @@ from dilamme.wire.answers import (
     ReplayedJob,
     Stats,
 )
-from dilamme.wire.requests import BATCH_BYTES_MAX, ID_FORM, PAYLOAD_BYTES_MAX, Batch, Request, Submission
+from dilamme.wire.requests import BATCH_BYTES_MAX, ID_FORM, PAYLOAD_BYTES_MAX, Batch, DeadLetters, Submission
 from dilamme.wire.why import Why
 
-# Escaped, a payload takes three times its size; the rest is a thousand dependencies, and room for white space.
+# An escaped payload has up to three times its size; the rest is for a thousand dependencies and white space.
 BODY_BYTES_MAX = {
     "/jobs": 4 * PAYLOAD_BYTES_MAX,
     "/jobs/batch": BATCH_BYTES_MAX,
@@ -52,7 +51,7 @@ app = Door(
     # An answer that does not fit its model is our mistake, not the caller's.
     response_validation_error_http_code=500,
     json_body_deserializer=read_object,
-    # As UTF-8: escaped, a page of long error messages would not fit into what Lambda lets a function answer.
+    # As UTF-8: escaped, a page of long error messages could outgrow the answer that Lambda allows.
     serializer=partial(json.dumps, ensure_ascii=False, separators=(",", ":")),
 )
 
@@ -65,13 +64,6 @@ Key = Annotated[
         description="The same key and body again: 200 and the first ids. Lives as long as its jobs.",
     ),
 ]
-
-
-class DeadLetters(Request):
-    """Which dead jobs to replay: the oldest ones, of a type or of all."""
-
-    type: str | None = Field(None, pattern=TYPE_PATTERN)
-    limit: int = Field(replay.REPLAY_JOBS_MAX, ge=1, le=replay.REPLAY_JOBS_MAX)
 
 
 @app.post(
@@ -100,7 +92,7 @@ def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchVie
 
 
 def _stored(connection: Connection, receipt: Receipt) -> int:
-    """Wakes whom the jobs need, before the answer is put together; its status."""
+    """Wakes a worker or a scheduler for the jobs, before the answer is put together; the answer's status."""
     _wake(connection, due=receipt.due, later=receipt.later)
     return 201 if receipt.created else 200
 
@@ -122,7 +114,7 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=read.PAGE_JOBS_MAX)] = 50,
     cursor: Annotated[str | None, Query(description="The nextCursor of the page before.")] = None,
 ) -> JobPage:
-    # A filter with a slip in its name would list everything.
+    # Ignored, a filter with a misspelt name would list everything.
     if unknown := set(app.current_event.query_string_parameters) - LIST_PARAMETERS:
         raise InvalidInput(*(Fault(f"/{name}", "is not a known parameter") for name in sorted(unknown)))
     wanted = Filter(status, job_type, priority, series_id)
@@ -225,18 +217,15 @@ def show_docs() -> Response[Any]:
 
 
 def refuse(error: Exception) -> Response[str]:
-    """Every error, ours, Powertools' or PostgreSQL's. One handler: Powertools looks one up by class, up to Exception."""
+    """Answers every error: ours, Powertools' and PostgreSQL's. Powertools finds it by class, so Exception's is enough."""
     if isinstance(error, NotFound | NotFoundError):
-        error = _wrong_method() or error
+        method, allowed = app.current_event.http_method, app.methods_of(app.current_event.path)
+        if allowed and method not in allowed:
+            error = MethodNotAllowed(method, allowed)
     return problem(error, meaning(error), logger)
 
 
 app.exception_handler(Exception)(refuse)
-
-
-def _wrong_method() -> MethodNotAllowed | None:
-    method, allowed = app.current_event.http_method, app.methods_of(app.current_event.path)
-    return MethodNotAllowed(method, allowed) if allowed and method not in allowed else None
 
 
 def _uuid(text: str, what: str) -> UUID:
@@ -246,7 +235,7 @@ def _uuid(text: str, what: str) -> UUID:
 
 
 def _wake(connection: Connection, *, due: bool, later: bool = False) -> None:
-    """The jobs are stored: if nobody can be woken, the next tick finds them."""
+    """Wakes a worker or a scheduler. The jobs are stored: if that fails, the next tick finds them."""
     try:
         wake.wake(connection, configuration, due=due, later=later)
     except Exception:

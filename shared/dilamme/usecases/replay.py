@@ -6,8 +6,7 @@ from dilamme.domain.errors import Conflict, NotFound
 from dilamme.domain.job import Status
 from dilamme.store import jobs
 from dilamme.store.connection import Connection, repeat_on_conflict, transaction
-
-REPLAY_JOBS_MAX = 1_000
+from dilamme.wire.requests import REPLAY_JOBS_MAX
 
 
 @repeat_on_conflict
