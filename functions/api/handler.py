@@ -1,7 +1,5 @@
 """The HTTP API: parse a request, call one use case, shape its answer. `dilamme.wire.requests` describes the requests."""
 
-import json
-from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,7 +8,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
 
 from dilamme import session, settings
-from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem, read_object
+from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem
 from dilamme.aws.invoke import prepare
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
@@ -46,14 +44,7 @@ logger, _ = set_up("api")
 configuration = settings.load()
 if configuration.worker_function:
     prepare()
-app = Door(
-    enable_validation=True,
-    # An answer that does not fit its model is our mistake, not the caller's.
-    response_validation_error_http_code=500,
-    json_body_deserializer=read_object,
-    # As UTF-8: escaped, a page of long error messages could outgrow the answer that Lambda allows.
-    serializer=partial(json.dumps, ensure_ascii=False, separators=(",", ":")),
-)
+app = Door()
 
 Id = Annotated[str, Path(description="The id, a UUID.")]
 Key = Annotated[

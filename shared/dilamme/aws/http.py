@@ -4,6 +4,7 @@ import base64
 import json
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -65,7 +66,17 @@ class MethodNotAllowed(DilammeError):
 
 
 class Door(APIGatewayHttpResolver):
-    """A resolver that knows which methods a path has."""
+    """A resolver that holds requests and answers to their models, and knows which methods a path has."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            enable_validation=True,
+            # An answer that does not fit its model is our mistake, not the caller's.
+            response_validation_error_http_code=500,
+            json_body_deserializer=read_object,
+            # As UTF-8: escaped, a page of long error messages could outgrow the answer that Lambda allows.
+            serializer=partial(json.dumps, ensure_ascii=False, separators=(",", ":")),
+        )
 
     def methods_of(self, path: str) -> list[str]:
         """The methods of a path, none if it is unknown; as in Powertools, a fixed path goes before a pattern."""
