@@ -109,7 +109,7 @@ def test_no_transaction_is_left_open_by_any_answer(connection: Connection, monke
     post("/jobs", {**JOB, "dependencyIds": ["01890a5d-ac96-774b-bcce-b302099a8057"]})
     post("/jobs", JOB, key="k")
     post("/jobs", {**JOB, "priority": 1}, key="k")
-    monkeypatch.setattr("dilamme.store.reads.count_jobs", fail)
+    monkeypatch.setattr("dilamme.store.stats.count_jobs", fail)
     assert get("/stats").status == 500
     states = connection.execute("SELECT state FROM pg_stat_activity WHERE usename = 'dilamme_api'").fetchall()
     assert states == [("idle",)]
