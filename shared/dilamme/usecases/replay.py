@@ -1,4 +1,4 @@
-"""Bring dead jobs back, with fresh attempts and their old errors."""
+"""Revive dead jobs: their attempts begin anew, their errors stay."""
 
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from dilamme.wire.requests import REPLAY_JOBS_MAX
 
 @repeat_on_conflict
 def replay_job(connection: Connection, job_id: UUID) -> bool:
-    """Revives a dead job. False if it has been replayed already and not died since.
+    """Revives a dead job. False if it was replayed before and has not died since.
 
     Raises:
         NotFound: there is no such job.
