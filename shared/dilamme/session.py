@@ -64,7 +64,7 @@ def open_connection() -> Connection:
 
 
 def database_url() -> str:
-    """Where the database is, and how to log in to it (`dilamme.aws.database.conninfo`).
+    """The connection string, with the login (`dilamme.aws.database.conninfo`).
 
     Raises:
         ConfigurationError: no variable says where the database is.

@@ -117,12 +117,12 @@ class Settings(BaseModel):
 
     @property
     def invitation_seconds(self) -> float:
-        """How long a slot or the lead is held for an invited function: the event's maximum age, and a margin."""
+        """The time for which a slot or the lead is reserved for an invoked function: its event's maximum age, and a margin."""
         return self.event_age_seconds + self.lease_margin_seconds
 
     @property
     def watch_seconds(self) -> float:
-        """How far ahead an idle scheduler looks: to the next trigger, which may be late."""
+        """The time ahead in which an idle scheduler looks for work: until the next trigger, which may be late."""
         return self.trigger_seconds + self.lease_margin_seconds
 
     @property

@@ -1,4 +1,4 @@
-"""Where the database is, and how to log in to it.
+"""The address of the database, and the login to it.
 
 Locally, DATABASE_URL holds everything. On AWS a function finds host, port and name in DILAMME_DATABASE_*. It logs in with
 a token of IAM's, which it signs itself, or with a secret of Secrets Manager. TLS is verified either way.

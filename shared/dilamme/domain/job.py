@@ -35,7 +35,7 @@ TRANSITIONS: dict[str, tuple[Status, Status]] = {
 
 
 class OnDependencyFailure(StrEnum):
-    """The fate of a job when a dependency is dead or cancelled."""
+    """The effect of a dead or cancelled dependency on a job."""
 
     WAIT = "wait"  # stays pending, visibly; a replay of the dependency may free it
     CANCEL = "cancel"  # is cancelled too, and so are its own dependents with the same wish

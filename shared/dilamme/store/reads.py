@@ -75,7 +75,7 @@ def waits_on(connection: Connection, job_id: UUID, limit: int) -> list[Row]:
 
 
 def count_ahead(connection: Connection, bounds: Mapping[int, Bound], limit: int) -> int:
-    """How many ready jobs lie below their lane's bound; each lane is counted up to ``limit``."""
+    """The number of ready jobs below their lane's bound; each lane is counted up to ``limit``."""
     parameters = {
         "priorities": list(bounds),
         "ready_at": [bound.ready_at for bound in bounds.values()],

@@ -78,5 +78,5 @@ def free_overdue(connection: Connection, slots: int) -> int:
 
 
 def count_slots(connection: Connection, slots: int) -> Occupancy:
-    """How many of the ``slots`` are free, invited, started."""
+    """The number of free, invited and started ones among ``slots``."""
     return fetch_as(connection, Occupancy, "count_slots", {"slots": slots})[0]

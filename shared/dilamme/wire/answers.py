@@ -129,7 +129,7 @@ class CancelledSeries(View):
 
 
 class ReplayedDead(View):
-    """What a replay of dead letters did."""
+    """The result of a replay of dead letters."""
 
     replayed: int
     ids: list[UUID]
@@ -137,14 +137,14 @@ class ReplayedDead(View):
 
 
 class Count(View):
-    """How many jobs."""
+    """A number of jobs."""
 
     count: int
     capped: bool = Field(description="There are at least this many; counting stopped here.")
 
 
 class Tally(Count):
-    """How many jobs, and of which priority."""
+    """A number of jobs, in total and by priority."""
 
     by_priority: dict[str, Count]
 

@@ -147,12 +147,12 @@ class ThreadPool:
 
     @property
     def waiting(self) -> int:
-        """How many jobs are in the queue."""
+        """The number of jobs in the queue."""
         return len(self._queue)
 
     @property
     def in_hand(self) -> int:
-        """How many jobs are in the queue, running, or done and not collected; without the abandoned ones."""
+        """The number of jobs in the queue, running, or done and not collected; without the abandoned ones."""
         return len(self._in_hand)
 
     def jobs(self) -> list[RunningJob]:
@@ -164,7 +164,7 @@ class ThreadPool:
         return self._abandoned
 
     def oldest_claimed_at(self) -> float:
-        """When the first in the queue was claimed; infinity if nothing waits."""
+        """The time at which the first job of the queue was claimed; infinity if none waits."""
         try:
             return self._queue[0].claimed_at
         except IndexError:
@@ -175,7 +175,7 @@ class ThreadPool:
         return min((job.ends_by for job in self._running()), default=float("inf"))
 
     def available_runners(self, started_after: float) -> int:
-        """How many runners are idle or began their job after ``started_after``."""
+        """The number of runners that are idle or began their job after ``started_after``."""
         stuck = sum(job.started_at < started_after for job in self._running())
         return self.concurrency - stuck - len(self._abandoned)
 
