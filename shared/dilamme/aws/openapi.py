@@ -11,7 +11,7 @@ from dilamme.aws.http import PROBLEM_JSON
 
 TITLE = "Dilamme"
 VERSION = "1"
-# Added here, since Powertools overwrites a route's own description of 500.
+# Powertools overwrites what a route says of 500.
 _MISTAKE = {
     "500": {
         "description": "A mistake of ours, logged.",
