@@ -18,7 +18,7 @@ SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
 READY := .venv/ready .venv/ready-worker
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-pgbouncer mutants audit check format sql soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
+.PHONY: help run test test-lowest test-pgbouncer mutants audit check format sql soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
 
 help: ## lists the targets
 	@echo 'make â€¦'
@@ -29,6 +29,17 @@ run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=â
 
 test: $(READY) ## runs the tests; ARGS='tests/unit -k heap' for some of them
 	@$(BIN)/python -m pytest $(ARGS)
+
+# What meets the libraries whose lower bounds pyproject.toml gives: psycopg, pydantic, uuid-utils, boto3, Powertools.
+LOWEST := $(addprefix tests/unit/test_,answers.py execute.py ids.py library_arguments.py requests.py settings.py) \
+	$(addprefix tests/integration/test_,arrays.py library.py wake.py) \
+	$(addprefix tests/functions/test_api_,errors.py events.py idempotency.py problems.py submit.py) \
+	$(addprefix tests/functions/test_,database_login.py worker_events.py)
+# Stops a clock that botocore had elsewhere.
+NEW_BOTOCORE := tests/functions/test_database_login.py::test_at_one_instant_even_the_signature_is_the_same
+
+test-lowest: .venv-lowest/ready ## runs some tests with the oldest versions that pyproject.toml allows (Python 3.11 to 3.13)
+	@.venv-lowest/bin/python -m pytest $(or $(ARGS),$(LOWEST) --deselect $(NEW_BOTOCORE))
 
 check: $(READY) ## lints, checks the format and the types
 	@$(BIN)/ruff check .
@@ -99,12 +110,13 @@ lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs
 	$(COMPILE) --constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
 		--output-file layers/dependencies/requirements.txt
 	$(COMPILE) --group local --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) --resolution lowest-direct --group local --group test --output-file requirements-lowest.lock
 	uv pip compile requirements-sam.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-strip-extras --quiet --output-file requirements-sam.lock
 	@$(BIN)/python -m tools.pin_both_ways requirements-sam.lock
 
 clean: ## removes the environment and the caches; the data in .data stays
-	rm -rf .venv .venv-sam .venv-bench benchmarks/node/node_modules .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
+	rm -rf .venv .venv-sam .venv-bench .venv-lowest benchmarks/node/node_modules .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prints nothing, or why this Python will not do; as an error of make's own it is one line. `true`: of a command that ends
@@ -124,7 +136,8 @@ PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not he
 	@! grep -q '^[^#]' $< || $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# Environments of their own: the SAM CLI's (it pins versions that the functions do not run with), the benchmarks' rivals.
+# Environments of their own: the SAM CLI's (it pins versions that the functions do not run with), the benchmarks' rivals, the
+# lowest versions.
 .venv-%/ready: requirements-%.lock
 	$(if $(PROBLEM),$(error $(PROBLEM)))
 	@$(PYTHON) -P local/set_up.py .venv-$* $<

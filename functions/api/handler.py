@@ -60,6 +60,8 @@ Key = Annotated[
 @app.post(
     "/jobs",
     summary="Store a job",
+    operation_id="submitJob",
+    tags=["jobs"],
     responses=answers({201: "Stored.", 200: "Stored before, under the same key."}, 400, 409, 413, 415, 422),
 )
 def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView]:
@@ -74,6 +76,8 @@ def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView
 @app.post(
     "/jobs/batch",
     summary="Store many jobs, all or none",
+    operation_id="submitBatch",
+    tags=["jobs"],
     responses=answers({201: "All stored.", 200: "Stored before, under the same key."}, 400, 409, 413, 415, 422),
 )
 def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchView]:
@@ -91,6 +95,8 @@ def _stored(connection: Connection, receipt: Receipt) -> int:
 @app.get(
     "/jobs",
     summary="List jobs, newest first",
+    operation_id="listJobs",
+    tags=["jobs"],
     description=(
         "A call looks at a bounded number of jobs: with a filter that only few of very many jobs pass, a page "
         "may be short or empty and still have a nextCursor. The list ends where nextCursor is null."
@@ -112,12 +118,24 @@ def list_jobs(
     return read.list_jobs(session.connection(), configuration, wanted, limit, cursor)
 
 
-@app.get("/jobs/<job_id>", summary="Show a job", responses=answers({200: "The job."}, 404))
+@app.get(
+    "/jobs/<job_id>",
+    summary="Show a job",
+    operation_id="getJob",
+    tags=["jobs"],
+    responses=answers({200: "The job."}, 404),
+)
 def find_job(job_id: Id) -> JobView:
     return read.find_job(session.connection(), configuration, _uuid(job_id, "job"))
 
 
-@app.get("/jobs/<job_id>/why", summary="Say why a job is not running", responses=answers({200: "The reasons."}, 404))
+@app.get(
+    "/jobs/<job_id>/why",
+    summary="Say why a job is not running",
+    operation_id="explainJob",
+    tags=["jobs"],
+    responses=answers({200: "The reasons."}, 404),
+)
 def explain_job(job_id: Id) -> Why:
     return read.explain_job(session.connection(), configuration, _uuid(job_id, "job"))
 
@@ -125,6 +143,8 @@ def explain_job(job_id: Id) -> Why:
 @app.post(
     "/jobs/<job_id>/cancel",
     summary="Cancel a job that has not started",
+    operation_id="cancelJob",
+    tags=["jobs"],
     responses=answers({200: "Cancelled, now or before."}, 404, 409),
 )
 def cancel_job(job_id: Id) -> JobView:
@@ -139,6 +159,8 @@ def cancel_job(job_id: Id) -> JobView:
 @app.post(
     "/series/<series_id>/cancel",
     summary="End a series of recurring jobs",
+    operation_id="cancelSeries",
+    tags=["series"],
     responses=answers({200: "Ended, now or before."}, 404),
 )
 def cancel_series(series_id: Id) -> CancelledSeries:
@@ -151,6 +173,8 @@ def cancel_series(series_id: Id) -> CancelledSeries:
 @app.post(
     "/jobs/<job_id>/replay",
     summary="Bring a dead job back",
+    operation_id="replayJob",
+    tags=["dead letters"],
     responses=answers({200: "Pending again, now or before."}, 404, 409),
 )
 def replay_job(job_id: Id) -> ReplayedJob:
@@ -168,6 +192,8 @@ def replay_job(job_id: Id) -> ReplayedJob:
 @app.post(
     "/dead-letters/replay",
     summary="Bring the oldest dead jobs back",
+    operation_id="replayDeadLetters",
+    tags=["dead letters"],
     responses=answers({200: "Pending again."}, 400, 413, 415, 422),
 )
 def replay_dead_letters(wanted: DeadLetters) -> ReplayedDead:
@@ -181,13 +207,21 @@ def replay_dead_letters(wanted: DeadLetters) -> ReplayedDead:
 @app.get(
     "/stats",
     summary="Show the system at a glance",
+    operation_id="getStats",
+    tags=["system"],
     responses=answers({200: "Counts, ages, workers, the scheduler's pulse."}),
 )
 def read_stats() -> Stats:
     return read.read_stats(session.connection(), configuration)
 
 
-@app.get("/health", summary="Say whether the database answers and is migrated", responses=answers({200: "Well."}))
+@app.get(
+    "/health",
+    summary="Say whether the database answers and is migrated",
+    operation_id="getHealth",
+    tags=["system"],
+    responses=answers({200: "Well."}),
+)
 def check_health() -> Health:
     migrate.check(session.connection())
     return Health()

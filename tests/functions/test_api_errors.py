@@ -19,8 +19,8 @@ from tests.functions.door import CONTEXT, Answer, get, post
 JOB = {"type": "demo.echo", "payload": "a secret"}
 
 
-def assert_unavailable(answer: Answer) -> None:
-    assert answer.status == 503
+def assert_unavailable(answer: Answer, code: str = "database-unavailable") -> None:
+    assert (answer.status, answer.json["type"]) == (503, f"urn:dilamme:problem:{code}")
     assert answer.pointers == []
     assert answer.headers["retry-after"]
 
@@ -53,7 +53,7 @@ def test_a_database_that_is_not_migrated_is_a_503_that_says_what_to_do(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", empty_database)
     for answer in (post("/jobs", JOB), get("/jobs"), get("/health")):
-        assert_unavailable(answer)
+        assert_unavailable(answer, "database-not-ready")
         assert "migrate" in answer.json["detail"]
     session._connection.close()  # type: ignore[union-attr]
 
@@ -70,7 +70,7 @@ def test_a_schema_that_goes_away_is_a_503(statement: str, connection: Connection
     assert get("/stats").status == 200
     connection.execute(statement)
     answer = get("/stats")
-    assert_unavailable(answer)
+    assert_unavailable(answer, "database-not-ready")
     assert "migrate" in answer.json["detail"]
 
 
@@ -78,7 +78,7 @@ def test_a_schema_that_goes_away_is_a_503(statement: str, connection: Connection
 def test_a_newer_schema_that_is_not_compatible_is_unhealthy(connection: Connection) -> None:
     connection.execute("INSERT INTO dilamme.schema_migrations VALUES (99, 'future', '', 99)")
     answer = get("/health")
-    assert_unavailable(answer)
+    assert_unavailable(answer, "database-not-ready")
     assert "deploy a newer version" in answer.json["detail"]
 
 
@@ -172,3 +172,4 @@ def test_an_event_that_is_not_the_gateways_is_answered_all_the_same() -> None:
     answer = api.handler({}, CONTEXT)
     assert answer["statusCode"] == 500
     assert json.loads(answer["body"])["title"] == "Internal error"
+    assert json.loads(answer["body"])["type"] == "urn:dilamme:problem:internal-error"

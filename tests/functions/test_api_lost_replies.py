@@ -33,6 +33,7 @@ def test_a_caller_without_a_key_is_told_that_nobody_knows(path: str, cable: Wire
     assert answer.status == 503
     assert answer.pointers == []
     assert answer.json["title"] == "Outcome unknown"
+    assert answer.json["type"] == "urn:dilamme:problem:outcome-unknown"
     assert "may have been done" in answer.json["detail"]
     assert "Idempotency-Key" in answer.json["detail"]
     assert "retry-after" not in answer.headers

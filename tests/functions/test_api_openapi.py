@@ -10,16 +10,32 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
+from dilamme.aws import openapi
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
 from functions.api import handler as api
 from tests.functions.door import get, post, submit
 from tools import openapi_file
 
-ROUTES = {
-    ("post", "/jobs"), ("post", "/jobs/batch"), ("get", "/jobs"), ("get", "/jobs/{job_id}"), ("get", "/jobs/{job_id}/why"),
-    ("post", "/jobs/{job_id}/cancel"), ("post", "/jobs/{job_id}/replay"), ("post", "/series/{series_id}/cancel"),
-    ("post", "/dead-letters/replay"), ("get", "/stats"), ("get", "/health"),
-}  # fmt: skip
+# The names that a generated client gives its methods: whoever changes one breaks its callers.
+OPERATIONS = {
+    ("post", "/jobs"): ("submitJob", "jobs"),
+    ("post", "/jobs/batch"): ("submitBatch", "jobs"),
+    ("get", "/jobs"): ("listJobs", "jobs"),
+    ("get", "/jobs/{job_id}"): ("getJob", "jobs"),
+    ("get", "/jobs/{job_id}/why"): ("explainJob", "jobs"),
+    ("post", "/jobs/{job_id}/cancel"): ("cancelJob", "jobs"),
+    ("post", "/jobs/{job_id}/replay"): ("replayJob", "dead letters"),
+    ("post", "/series/{series_id}/cancel"): ("cancelSeries", "series"),
+    ("post", "/dead-letters/replay"): ("replayDeadLetters", "dead letters"),
+    ("get", "/stats"): ("getStats", "system"),
+    ("get", "/health"): ("getHealth", "system"),
+}
+SCHEMAS = {
+    *("NewJob", "NewBatch", "NewBatchJob", "DeadLetterSelection", "OnDependencyFailure"),
+    *("Job", "JobSummary", "JobPage", "JobStatus", "JobError", "Batch", "BatchJob", "CancelledSeries"),
+    *("ReplayedJob", "ReplayedDeadLetters", "Explanation", "Reason", "Cause", "Dependency"),
+    *("Stats", "JobCounts", "CountByPriority", "Count", "Workers", "Scheduler", "Health", "Problem", "Fault"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +54,8 @@ def test_every_route_is_described_with_its_answers_and_problems(document: dict[s
     described = {
         (method, path): operation for path, item in document["paths"].items() for method, operation in item.items()
     }
-    assert described.keys() == ROUTES
+    assert {route: (one["operationId"], *one["tags"]) for route, one in described.items()} == OPERATIONS
+    assert {tag["name"] for tag in document["tags"]} == {tag for _, tag in OPERATIONS.values()}
     for operation in described.values():
         for status, answer in operation["responses"].items():
             ((media_type, content),) = answer["content"].items()
@@ -47,6 +64,21 @@ def test_every_route_is_described_with_its_answers_and_problems(document: dict[s
             assert (content["schema"]["$ref"] == "#/components/schemas/Problem") is problem
         assert {"500", "503"} < operation["responses"].keys()
         assert ("requestBody" in operation) is ("415" in operation["responses"])
+
+
+def test_schemas_have_the_names_that_a_generated_client_gives_its_classes(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    assert schemas.keys() == SCHEMAS
+    assert [name for name, schema in schemas.items() if schema["title"] != name] == []
+    referred = re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document))
+    assert set(referred) == SCHEMAS
+    assert set(openapi.NAMES.values()) <= SCHEMAS  # no name for a model that is gone
+
+
+def test_the_document_has_the_types_of_all_problems(document: dict[str, Any]) -> None:
+    named = document["components"]["schemas"]["Problem"]["properties"]["type"]["examples"]
+    assert len(named) > 10
+    assert get("/nothing").json["type"] in named
 
 
 def test_what_must_match_a_pattern_is_refused_in_words(document: dict[str, Any]) -> None:
@@ -60,7 +92,7 @@ def test_what_must_match_a_pattern_is_refused_in_words(document: dict[str, Any])
 
 
 def test_the_document_describes_what_may_be_asked(document: dict[str, Any]) -> None:
-    job = document["components"]["schemas"]["Submission"]
+    job = document["components"]["schemas"]["NewJob"]
     assert job["required"] == ["type"]
     assert job["additionalProperties"] is False
     assert (job["properties"]["priority"]["minimum"], job["properties"]["priority"]["maximum"]) == (1, 3)
@@ -81,9 +113,9 @@ def test_the_committed_document_is_the_present_one() -> None:
 def test_answers_have_the_fields_that_the_document_promises(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     job = submit()
-    assert job.keys() == schemas["JobView"]["properties"].keys()
+    assert job.keys() == schemas["Job"]["properties"].keys()
     assert get("/jobs").json["jobs"][0].keys() == schemas["JobSummary"]["properties"].keys()
-    assert get(f"/jobs/{job['id']}/why").json.keys() == schemas["Why"]["properties"].keys()
+    assert get(f"/jobs/{job['id']}/why").json.keys() == schemas["Explanation"]["properties"].keys()
     assert get("/stats").json.keys() == schemas["Stats"]["properties"].keys()
     assert post("/jobs", {}).json.keys() == schemas["Problem"]["properties"].keys()
 

@@ -15,12 +15,12 @@ import pytest
 from dilamme.aws.invoke import InvokeFailed
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.worker_event import WorkerEvent
-from dilamme.scheduler import tick
 from dilamme.scheduler.lead import Led, lead
 from dilamme.scheduler.tick import Dispatch
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
 from dilamme.store.slots import Occupancy, count_slots, start
+from dilamme.usecases import wake
 from tests.integration.clock import Clock
 from tests.integration.entrance import Enter, Entrance
 from tests.integration.invocations import Invocations, worker_event
@@ -157,7 +157,7 @@ def test_a_worker_that_came_although_the_answer_to_its_invoke_was_lost_keeps_its
         assert start(connection, arrived.slot, arrived.token, 310)
         raise InvokeFailed("no answer")
 
-    monkeypatch.setattr(tick, "invoke", deliver_and_time_out)
+    monkeypatch.setattr(wake, "invoke", deliver_and_time_out)
     scheduler.tick()
     occupied = count_slots(connection, scheduler.settings.worker_slots)
     assert (occupied.started, occupied.invited) == (1, 0)

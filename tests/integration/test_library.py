@@ -20,6 +20,7 @@ from dilamme.store.connection import Connection
 from tests.databases import Databases
 from tests.integration.entrance import Entrance
 from tests.integration.jobs import ECHO, row, rows, tally
+from tests.integration.workshop import Workshop
 
 UNKNOWN = UUID(int=42)
 
@@ -274,3 +275,15 @@ def test_a_wake_in_a_database_without_the_schema_says_so_too(
     with pytest.raises(SchemaError, match="run the migrate function"):
         dilamme.wake(unprepared)
     assert not unprepared.autocommit
+
+
+def test_a_handler_gets_what_it_annotates_its_context_with(connection: Connection, workshop: Workshop) -> None:
+    seen = []
+
+    @workshop.registry.job("test.context")
+    def handle(payload: dict[str, int], context: dilamme.Context) -> None:
+        seen.append((isinstance(context, dilamme.Context), context.type, context.attempt))
+
+    dilamme.submit(connection, "test.context")
+    workshop.work()
+    assert seen == [(True, "test.context", 1)]

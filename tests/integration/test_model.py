@@ -157,12 +157,12 @@ class Interleavings(RuleBasedStateMachine):
         lease=st.sampled_from([5, 310]),
         later=st.sampled_from([0, 0, 1, 30, 60]),
     )
-    def take(self, worker: int, most: int, idle: bool, lease: int, later: int) -> None:
+    def take(self, worker: int, limit: int, idle: bool, lease: int, later: int) -> None:
         """A claim returns exactly the head of the line, in order."""
         self.wait(later)
-        wanted = self.model.claimable(most, idle)
+        wanted = self.model.claimable(limit, idle)
         token = self.workers[worker]
-        claimed = claim(self.stage.worker, most, reach=1000, idle=idle, lease_seconds=lease, worker=token)
+        claimed = claim(self.stage.worker, limit, reach=1000, idle=idle, lease_seconds=lease, worker=token)
         assert [one.id for one in claimed] == [job.id for job in wanted]
         for one, job in zip(claimed, wanted, strict=True):
             assert (one.attempt, one.max_attempts, one.last_attempt) == (job.attempt + 1, job.most, job.last)

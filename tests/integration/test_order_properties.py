@@ -103,38 +103,38 @@ def _in_order(jobs: list[Planted], later: int, ageing_seconds: float) -> list[UU
 @settings(max_examples=150, deadline=None)
 @given(jobs=JOBS, later=LATER, ageing_seconds=AGEING, limit=st.integers(1, 40))
 def test_the_lanes_heads_in_the_heap_come_out_as_if_everything_had_been_sorted(
-    stage: Stage, jobs: list[Planted], later: int, ageing_seconds: float, most: int
+    stage: Stage, jobs: list[Planted], later: int, ageing_seconds: float, limit: int
 ) -> None:
     with stage.set(jobs, later) as connection:
-        heads = lanes.lane_heads(connection, most)
-    assert len(heads) <= 3 * most
-    urgent = most_urgent(heads, most, START + later * MICROSECOND, ageing_seconds)
-    assert [head.id for head in urgent] == _in_order(jobs, later, ageing_seconds)[:most]
+        heads = lanes.lane_heads(connection, limit)
+    assert len(heads) <= 3 * limit
+    urgent = most_urgent(heads, limit, START + later * MICROSECOND, ageing_seconds)
+    assert [head.id for head in urgent] == _in_order(jobs, later, ageing_seconds)[:limit]
 
 
 @settings(max_examples=150, deadline=None)
 @given(jobs=JOBS, later=LATER, ageing_seconds=AGEING, limit=st.integers(1, 40), over_fetch=st.integers(0, 5))
 def test_a_claim_takes_the_most_urgent_in_the_comparators_order(
-    stage: Stage, jobs: list[Planted], later: int, ageing_seconds: float, most: int, over_fetch: int
+    stage: Stage, jobs: list[Planted], later: int, ageing_seconds: float, limit: int, over_fetch: int
 ) -> None:
     with stage.set(jobs, later) as connection:
-        offered = terms(most, reach=most + over_fetch, ageing_seconds=ageing_seconds)
+        offered = terms(limit, reach=limit + over_fetch, ageing_seconds=ageing_seconds)
         claimed = lanes.claim(connection, offered, uuid4())
-    assert [one.id for one in claimed] == _in_order(jobs, later, ageing_seconds)[:most]
+    assert [one.id for one in claimed] == _in_order(jobs, later, ageing_seconds)[:limit]
 
 
 @settings(max_examples=75, deadline=None)
 @given(jobs=JOBS, later=LATER, ageing_seconds=AGEING, limit=st.integers(1, 40))
 def test_a_first_claim_takes_them_in_that_order_too(
-    stage: Stage, jobs: list[Planted], later: int, ageing_seconds: float, most: int
+    stage: Stage, jobs: list[Planted], later: int, ageing_seconds: float, limit: int
 ) -> None:
     with stage.set(jobs, later) as connection:
         slots.provide_slots(connection, 1)
         (invitation,) = slots.reserve(connection, [uuid4()], 1, 60)
-        offered = terms(most, worker=invitation.token, ageing_seconds=ageing_seconds)
+        offered = terms(limit, worker=invitation.token, ageing_seconds=ageing_seconds)
         claimed = lanes.start_and_claim(connection, offered, uuid4(), invitation.slot)
     assert claimed is not None
-    assert [one.id for one in claimed] == _in_order(jobs, later, ageing_seconds)[:most]
+    assert [one.id for one in claimed] == _in_order(jobs, later, ageing_seconds)[:limit]
 
 
 @settings(max_examples=75, deadline=None)

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from dilamme import client
+from dilamme import library
 from dilamme import settings as settings_module
 from dilamme.aws import invoke as invoke_module
 from dilamme.domain.errors import ConfigurationError
@@ -165,11 +165,11 @@ def test_a_callers_wake_starts_what_was_committed(
     monkeypatch.setattr(settings_module, "load", lambda: settings)
     caller = enter("api")
     with caller.transaction():
-        client.submit(caller, ECHO)
+        library.submit(caller, ECHO)
         with pytest.raises(ConfigurationError, match="commit first"):
-            client.wake(caller)
+            library.wake(caller)
     assert list(invocations) == []
-    client.wake(caller)
+    library.wake(caller)
     assert [function for function, _ in invocations if function == "worker"] == ["worker"]
 
 
@@ -182,10 +182,10 @@ def test_a_wake_over_a_connection_that_cannot_be_used_says_why(
     with pytest.raises(psycopg.errors.UndefinedTable):
         failed.execute("SELECT FROM nowhere")
     with pytest.raises(ConfigurationError, match="roll back one that has failed"):
-        client.wake(failed)
+        library.wake(failed)
     closed.close()
     with pytest.raises(psycopg.OperationalError, match="closed"):
-        client.wake(closed)
+        library.wake(closed)
 
 
 def test_an_endpoint_that_is_no_url_costs_no_slot(
@@ -198,8 +198,8 @@ def test_an_endpoint_that_is_no_url_costs_no_slot(
     monkeypatch.setattr(wake, "invoke", invoke_module.invoke)
     slots.provide_slots(connection, settings.worker_slots)
     caller = enter("api")
-    client.submit(caller, ECHO)
-    client.wake(caller)
+    library.submit(caller, ECHO)
+    library.wake(caller)
     assert slots.count_slots(connection, settings.worker_slots).invited == 0
 
 
@@ -215,9 +215,9 @@ def test_a_callers_worker_is_called_when_its_invitation_can_be_seen(
     slots.provide_slots(connection, settings.worker_slots)
     caller = enter("api")
     caller.autocommit = False
-    client.submit(caller, ECHO)
+    library.submit(caller, ECHO)
     caller.commit()
-    client.wake(caller)
+    library.wake(caller)
     assert seen[0] == 1
     assert not caller.autocommit
     assert caller.info.transaction_status == TransactionStatus.IDLE

@@ -21,6 +21,7 @@ from dilamme.aws import telemetry
 from dilamme.aws.telemetry import METRICS, NAMESPACE
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, RetryLater, Return
+from dilamme.worker.metrics import observe_settled
 from tests.template.cloudformation import CHECKOUT, Tree, deployed, of_type, translated
 
 STACK = "some-stack"
@@ -284,7 +285,7 @@ def _settle(worker: ModuleType) -> None:
     for priority, outcome in zip((1, 2, 3, 3), outcomes, strict=True):
         claim = SimpleNamespace(priority=priority, ready_at=ready, started_at=ready + timedelta(seconds=2))
         settled: list[tuple[Claim, Any]] = [(claim, outcome)]  # type: ignore[list-item]
-        worker.observe(settled)
+        observe_settled(worker.metrics, settled)
 
 
 def _emf(line: str) -> Iterator[Series]:

@@ -37,10 +37,10 @@ BELOW = {
         ),
     ],
     "dilamme.session": ["dilamme.usecases", "dilamme.store", "dilamme.aws", "dilamme.domain"],
-    "dilamme.client": [
+    "dilamme.library": [
         *("dilamme.session", "dilamme.usecases", "dilamme.store", "dilamme.wire", "dilamme.settings", "dilamme.domain"),
     ],
-    "dilamme": ["dilamme.client", "dilamme.handlers", "dilamme.domain"],
+    "dilamme": ["dilamme.library", "dilamme.handlers", "dilamme.domain"],
     "functions": ["dilamme"],
     # What users write needs what they are told of, and no more.
     "functions.worker.jobs": [f"dilamme.{name}" for name in dilamme.__all__],
@@ -57,7 +57,7 @@ HOMES = {
             "dilamme.worker",
             "dilamme.scheduler",
             "dilamme.session",
-            "dilamme.client",
+            "dilamme.library",
         ),
         "dilamme.aws.database",
     ],
@@ -69,7 +69,7 @@ HOMES = {
     "aws_lambda_powertools": ["dilamme.aws", "functions"],
 }
 DRIVER_NAMES = {
-    "dilamme.client": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
+    "dilamme.library": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
     "dilamme.aws.database": {"psycopg.conninfo.make_conninfo"},
 }
 # The domain gets the time and the chance as arguments, and touches nothing.
@@ -195,7 +195,7 @@ def test_the_walk_sees_every_part_of_the_project() -> None:
         ("dilamme.aws.invoke", "from dilamme.store import lanes"),
         ("dilamme.aws.http", "from dilamme.store.lanes import claim"),
         ("dilamme.aws.invoke", "import psycopg\nconnection = psycopg.connect('')"),
-        ("dilamme.scheduler.tick", "from dilamme.client import submit"),
+        ("dilamme.scheduler.tick", "from dilamme.library import submit"),
         ("dilamme.scheduler.tick", "import boto3"),
         ("dilamme.scheduler.tick", "if TYPE_CHECKING:\n    from botocore.client import BaseClient"),
         ("dilamme.scheduler.tick", "from aws_lambda_powertools import Logger"),
@@ -204,7 +204,7 @@ def test_the_walk_sees_every_part_of_the_project() -> None:
         ("dilamme.scheduler.tick", "from psycopg import sql"),
         ("dilamme.scheduler.tick", "import sqlalchemy"),
         ("dilamme.scheduler.tick", "from . import wake"),
-        ("dilamme.client", "import psycopg\npsycopg.connect('')"),
+        ("dilamme.library", "import psycopg\npsycopg.connect('')"),
         ("functions.api.handler", "from functions.worker import handler"),
         ("functions.api.handler", "import routes"),
         ("functions.api.handler", "from . import routes"),
@@ -235,11 +235,36 @@ def test_an_arrow_that_points_down_is_let_through(name: str, source: str) -> Non
     assert list(problems(module(name, source))) == []
 
 
-@pytest.mark.parametrize("statement", ["import dilamme", "from dilamme import job, submit", "import dilamme.client"])
-def test_an_application_that_enqueues_does_not_pay_for_the_libraries_of_aws(statement: str) -> None:
+def loaded_by(statement: str) -> set[str]:
+    """The libraries that a fresh process has loaded after the statement."""
     program = f"import sys\n{statement}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-    loaded = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT / "shared", capture_output=True, text=True, check=True
-    ).stdout.split()
+    )
+    return set(ended.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["from dilamme import Context, job, submit", "import dilamme.library"])
+def test_an_application_that_enqueues_does_not_pay_for_the_libraries_of_aws(statement: str) -> None:
+    loaded = loaded_by(statement)
     assert "psycopg" in loaded
-    assert not {"boto3", "botocore", "aws_lambda_powertools"} & set(loaded)
+    assert not {"boto3", "botocore", "aws_lambda_powertools"} & loaded
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import dilamme",
+        "from dilamme import Context, Retry, job",
+        *(f"import {one.name}" for one in modules() if lies_in(one.name, ["dilamme.wire", "dilamme.handlers"])),
+    ],
+)
+def test_a_client_of_the_api_and_a_module_of_handlers_need_no_driver(statement: str) -> None:
+    loaded = loaded_by(statement)
+    assert "dilamme" in loaded
+    assert not {"psycopg", "boto3", "aws_lambda_powertools"} & loaded
+
+
+def test_a_name_that_dilamme_does_not_have_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'submitt'"):
+        dilamme.submitt  # type: ignore[attr-defined]  # noqa: B018

@@ -4,24 +4,24 @@ import os
 import time
 from typing import Any
 
-from dilamme import job
+from dilamme import Context, job
 
 
 @job("demo.echo")
-def echo(payload: Any, context: Any) -> Any:
+def echo(payload: Any, context: Context) -> Any:
     """Returns its payload."""
     return payload
 
 
 @job("demo.sleep")
-def sleep(payload: dict[str, float], context: Any) -> dict[str, float]:
+def sleep(payload: dict[str, float], context: Context) -> dict[str, float]:
     """Sleeps for ``{"seconds": s}``."""
     time.sleep(payload["seconds"])
     return {"slept": payload["seconds"]}
 
 
 @job("demo.fail")
-def fail(payload: dict[str, int], context: Any) -> dict[str, int]:
+def fail(payload: dict[str, int], context: Context) -> dict[str, int]:
     """Fails its first ``{"times": n}`` attempts."""
     if context.attempt <= payload["times"]:
         raise RuntimeError(f"failure {context.attempt} of {payload['times']}, as asked for")
@@ -29,6 +29,6 @@ def fail(payload: dict[str, int], context: Any) -> dict[str, int]:
 
 
 @job("demo.crash")
-def crash(payload: Any, context: Any) -> None:
+def crash(payload: Any, context: Context) -> None:
     """Ends its process without a word, as a segmentation fault or the out-of-memory killer would."""
     os._exit(137)

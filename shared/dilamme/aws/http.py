@@ -29,6 +29,10 @@ from dilamme.wire.strict_json import Malformed
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
+# A URN, since a program compares the type: a path would be another URI at each deployment (RFC 9457, 3.1.1), and an https or
+# a tag URI would need a domain of the project's own. In `type`, not in a member beside it: `about:blank` would say that
+# nothing but the status is known, while one status has several problems.
+PROBLEM_TYPE = "urn:dilamme:problem:"
 FAULTS_MAX = 100
 POINTER_CHARACTERS_MAX = 300  # an unknown field's name may be as long as the body
 _RETRY_AFTER_SECONDS = "2"
@@ -52,6 +56,13 @@ class UnsupportedMediaType(DilammeError):
 
     status = 415
     title = "Unsupported media type"
+    code = "unsupported-media-type"
+
+
+class UnknownPath(NotFound):
+    """The API has nothing at this path."""
+
+    code = "unknown-path"
 
 
 class MethodNotAllowed(DilammeError):
@@ -59,6 +70,7 @@ class MethodNotAllowed(DilammeError):
 
     status = 405
     title = "Method not allowed"
+    code = "method-not-allowed"
 
     def __init__(self, method: str, allowed: list[str]) -> None:
         self.allowed = ", ".join(allowed)
@@ -150,7 +162,13 @@ def problem(raised: Exception, meaning: Exception, logger: Logger) -> Response[s
     known = _known(meaning)
     if known.status >= 500:
         _log(raised, meaning, known, logger)
-    described = Problem(title=known.title, status=known.status, detail=_detail(known), errors=_faults(known))
+    described = Problem(
+        type=PROBLEM_TYPE + known.code,
+        title=known.title,
+        status=known.status,
+        detail=_detail(known),
+        errors=_faults(known),
+    )
     body = described.model_dump(by_alias=True, exclude=None if described.errors else {"errors"})
     headers: dict[str, str | list[str]] = {}
     if isinstance(known, MethodNotAllowed):
@@ -177,7 +195,7 @@ def _known(error: Exception) -> DilammeError:
     if isinstance(error, RequestValidationError):
         return invalid_input(error.errors(), skip=1)  # the first part says body, query or header
     if isinstance(error, NotFoundError):
-        return NotFound("nothing is at this path: GET /openapi.json lists what is")
+        return UnknownPath("nothing is at this path: GET /openapi.json lists what is")
     return DilammeError()
 
 

@@ -1,4 +1,6 @@
-"""The tree of errors that a caller may meet; each carries the HTTP status it means.
+"""The tree of errors that a caller may meet; each carries the HTTP status it means, and a code for programs.
+
+A code stays what it is: callers compare it. docs/problems.md lists them all.
 
 A lost race is not among them: it is an empty result (CONTRIBUTING says why).
 """
@@ -11,12 +13,14 @@ class DilammeError(Exception):
 
     status = 500
     title = "Internal error"
+    code = "internal-error"
 
 
 class ConfigurationError(DilammeError):
     """A setting or a job type cannot work as it stands; raised when a process starts."""
 
     title = "Wrong configuration"
+    code = "wrong-configuration"
 
 
 class SchemaError(DilammeError):
@@ -24,6 +28,7 @@ class SchemaError(DilammeError):
 
     status = 503
     title = "Database not ready"
+    code = "database-not-ready"
 
 
 class DatabaseUnavailable(DilammeError):
@@ -31,12 +36,14 @@ class DatabaseUnavailable(DilammeError):
 
     status = 503
     title = "Database unavailable"
+    code = "database-unavailable"
 
 
 class OutcomeUnknown(DatabaseUnavailable):
     """The connection was lost during a request: its changes may have been committed."""
 
     title = "Outcome unknown"
+    code = "outcome-unknown"
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class InvalidInput(DilammeError):
 
     status = 422
     title = "Invalid input"
+    code = "invalid-input"
 
     def __init__(self, *faults: Fault) -> None:
         super().__init__("; ".join(f"{fault.pointer or '/'}: {fault.detail}" for fault in faults))
@@ -63,17 +71,26 @@ class TooLarge(InvalidInput):
 
     status = 413
     title = "Too large"
+    code = "too-large"
 
 
 class NotFound(DilammeError):
-    """No job, series or route of that name."""
+    """No job or series has that id."""
 
     status = 404
     title = "Not found"
+    code = "not-found"
 
 
 class Conflict(DilammeError):
-    """The job's present state, or an idempotency key in use, forbids it."""
+    """The job's present state forbids it."""
 
     status = 409
     title = "Conflict"
+    code = "state-conflict"
+
+
+class IdempotencyConflict(Conflict):
+    """The idempotency key stands for another request."""
+
+    code = "idempotency-conflict"

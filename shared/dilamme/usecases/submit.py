@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from dilamme.domain import dag
-from dilamme.domain.errors import Conflict, Fault, InvalidInput
+from dilamme.domain.errors import Fault, IdempotencyConflict, InvalidInput
 from dilamme.domain.job import OnDependencyFailure, Status
 from dilamme.store import dependencies, idempotency_keys, jobs, series
 from dilamme.store.connection import Connection, Row, atomic, one_statement, repeat_on_conflict, transaction
@@ -56,7 +56,7 @@ def submit_here(
 
     Raises:
         InvalidInput: a dependency is unknown, a ref doubled or unknown, or jobs wait for each other.
-        Conflict: the idempotency key stands for another request.
+        IdempotencyConflict: the idempotency key stands for another request.
     """
     edges = _resolve_refs(batch)  # before anything is asked of the database
     with atomic(connection):
@@ -108,7 +108,7 @@ def _find_kept(connection: Connection, batch: Sequence[Submission], ids: list[UU
         if kept is None:
             continue  # retention took the key between the two statements, so it is free again
         if kept.request_hash != asked:
-            raise Conflict(
+            raise IdempotencyConflict(
                 f"the idempotency key '{key}' stands for another request: use a new key, or send the same body"
             )
         return Receipt(kept.job_ids, kept.refs, statuses=None)

@@ -206,7 +206,7 @@ class FaultView(View):
 class Problem(View):
     """An error, after RFC 9457."""
 
-    type: str = "about:blank"
+    type: str = Field(description="Which problem it is, for programs to compare: docs/problems.md lists them.")
     title: str
     status: int
     detail: str

@@ -12,6 +12,7 @@ class Malformed(DilammeError):
 
     status = 400
     title = "Malformed request"
+    code = "malformed-request"
 
 
 def loads(text: str) -> Any:

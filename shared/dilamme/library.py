@@ -42,9 +42,9 @@ def submit(
         The job's id; with an ``idempotency_key`` that was used before for the same job, the first one's.
 
     Raises:
-        dilamme.domain.errors.InvalidInput: a value is wrong; ``.faults`` name the fields. Nothing was stored.
-        dilamme.domain.errors.Conflict: the idempotency key stands for another job.
-        dilamme.domain.errors.SchemaError: the database has not been migrated.
+        dilamme.InvalidInput: a value is wrong; ``.faults`` name the fields. Nothing was stored.
+        dilamme.Conflict: the idempotency key stands for another job.
+        dilamme.SchemaError: the database has not been migrated.
         TypeError: ``connection`` is none of psycopg 3's, or an async one.
         psycopg.Error: whatever else PostgreSQL says.
     """
@@ -76,10 +76,10 @@ def submit_many(
         idempotency_key: covers the batch.
 
     Raises:
-        dilamme.domain.errors.InvalidInput: as in `submit`, with the job's place in the pointer; or jobs wait for each
+        dilamme.InvalidInput: as in `submit`, with the job's place in the pointer; or jobs wait for each
             other.
-        dilamme.domain.errors.Conflict: the idempotency key stands for another batch.
-        dilamme.domain.errors.SchemaError, psycopg.Error: as in `submit`.
+        dilamme.Conflict: the idempotency key stands for another batch.
+        dilamme.SchemaError, psycopg.Error: as in `submit`.
     """
     batch = [parse(BatchSubmission, _as_sent(fields, place), place) for place, fields in enumerate(jobs)]
     if not 1 <= len(batch) <= BATCH_JOBS_MAX:
@@ -98,11 +98,18 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
     given, which must not be in a transaction, or a new one to DATABASE_URL.
 
     Raises:
-        dilamme.domain.errors.ConfigurationError: it is not known what to invoke, or the connection is in a transaction.
-        dilamme.domain.errors.SchemaError, psycopg.Error: as in `submit`.
+        dilamme.ConfigurationError: it is not known what to invoke, the connection is in a transaction, or boto3 is not
+            installed (``pip install 'dilamme[aws]'``).
+        dilamme.SchemaError, psycopg.Error: as in `submit`.
     """
-    from dilamme.usecases import wake as usecase  # noqa: PLC0415  whoever never wakes does not import boto3
-
+    try:
+        from dilamme.usecases import wake as usecase  # noqa: PLC0415  whoever never wakes does not import boto3
+    except ModuleNotFoundError as error:
+        if error.name not in ("boto3", "botocore"):
+            raise
+        raise ConfigurationError(
+            "wake() invokes a Lambda function, for which boto3 is not installed: pip install 'dilamme[aws]'"
+        ) from error
     loaded = _settings()
     if connection is None:
         with closing(connect(database_url())) as own, migrated():
