@@ -5,15 +5,16 @@ from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
-from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
+from aws_lambda_powertools.event_handler.openapi.params import Query
 
 from dilamme import session, settings
 from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem
 from dilamme.aws.invoke import prepare
+from dilamme.aws.parameters import Id, Key, uuid_of
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.job import Status
-from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, TYPE_PATTERN
+from dilamme.domain.patterns import TYPE_PATTERN
 from dilamme.store.connection import Connection
 from dilamme.store.faults import meaning
 from dilamme.store.reads import Filter
@@ -29,7 +30,7 @@ from dilamme.wire.answers import (
     ReplayedJob,
     Stats,
 )
-from dilamme.wire.requests import BATCH_BYTES_MAX, ID_FORM, PAYLOAD_BYTES_MAX, Batch, DeadLetters, Submission
+from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX, Batch, DeadLetters, Submission
 from dilamme.wire.why import Why
 
 # An escaped payload has up to three times its size; the rest is for a thousand dependencies and white space.
@@ -45,16 +46,6 @@ configuration = settings.load()
 if configuration.worker_function:
     prepare()
 app = Door()
-
-Id = Annotated[str, Path(description="The id, a UUID.")]
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        pattern=IDEMPOTENCY_KEY_PATTERN,
-        description="The same key and body again: 200 and the first ids. Lives as long as its jobs.",
-    ),
-]
 
 
 @app.post(
@@ -126,7 +117,7 @@ def list_jobs(
     responses=answers({200: "The job."}, 404),
 )
 def find_job(job_id: Id) -> JobView:
-    return read.find_job(session.connection(), configuration, _uuid(job_id, "job"))
+    return read.find_job(session.connection(), configuration, uuid_of(job_id, "job"))
 
 
 @app.get(
@@ -137,7 +128,7 @@ def find_job(job_id: Id) -> JobView:
     responses=answers({200: "The reasons."}, 404),
 )
 def explain_job(job_id: Id) -> Why:
-    return read.explain_job(session.connection(), configuration, _uuid(job_id, "job"))
+    return read.explain_job(session.connection(), configuration, uuid_of(job_id, "job"))
 
 
 @app.post(
@@ -148,7 +139,7 @@ def explain_job(job_id: Id) -> Why:
     responses=answers({200: "Cancelled, now or before."}, 404, 409),
 )
 def cancel_job(job_id: Id) -> JobView:
-    connection, known = session.connection(), _uuid(job_id, "job")
+    connection, known = session.connection(), uuid_of(job_id, "job")
     cancel.cancel_job(connection, known)
     view = read.find_job(connection, configuration, known)
     if view.series_id is not None:
@@ -164,7 +155,7 @@ def cancel_job(job_id: Id) -> JobView:
     responses=answers({200: "Ended, now or before."}, 404),
 )
 def cancel_series(series_id: Id) -> CancelledSeries:
-    known = _uuid(series_id, "series")
+    known = uuid_of(series_id, "series")
     ended = cancel.cancel_series(session.connection(), known)
     detail = "ended: an occurrence that runs finishes and has no successor" if ended else "had ended before"
     return CancelledSeries(id=known, cancelled=ended, detail=detail)
@@ -178,7 +169,7 @@ def cancel_series(series_id: Id) -> CancelledSeries:
     responses=answers({200: "Pending again, now or before."}, 404, 409),
 )
 def replay_job(job_id: Id) -> ReplayedJob:
-    connection, known = session.connection(), _uuid(job_id, "job")
+    connection, known = session.connection(), uuid_of(job_id, "job")
     replayed = replay.replay_job(connection, known)
     view = read.find_job(connection, configuration, known)
     if replayed:
@@ -227,20 +218,6 @@ def check_health() -> Health:
     return Health()
 
 
-@app.get("/openapi.json", include_in_schema=False)
-def describe() -> dict[str, Any]:
-    from dilamme.aws import openapi  # noqa: PLC0415  a tenth of a second of a cold start
-
-    return openapi.document(app)
-
-
-@app.get("/docs", include_in_schema=False)
-def show_docs() -> Response[Any]:
-    from dilamme.aws import openapi  # noqa: PLC0415
-
-    return Response(200, "text/html; charset=utf-8", openapi.page(app))
-
-
 def refuse(error: Exception) -> Response[str]:
     """Answers every error: ours, Powertools' and PostgreSQL's. Powertools finds it by class, so Exception's is enough."""
     if isinstance(error, NotFound | NotFoundError):
@@ -251,12 +228,6 @@ def refuse(error: Exception) -> Response[str]:
 
 
 app.exception_handler(Exception)(refuse)
-
-
-def _uuid(text: str, what: str) -> UUID:
-    if ID_FORM.fullmatch(text):
-        return UUID(text)
-    raise NotFound(f"no {what} has the id {text}")
 
 
 def _wake(connection: Connection, *, due: bool, later: bool = False) -> None:

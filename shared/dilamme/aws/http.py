@@ -78,7 +78,7 @@ class MethodNotAllowed(DilammeError):
 
 
 class Door(APIGatewayHttpResolver):
-    """A resolver that holds requests and answers to their models, and knows which methods a path has."""
+    """A resolver that checks requests and answers by their models, describes itself, and knows each path's methods."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -89,6 +89,19 @@ class Door(APIGatewayHttpResolver):
             # As UTF-8: escaped, a page of long error messages could outgrow the answer that Lambda allows.
             serializer=partial(json.dumps, ensure_ascii=False, separators=(",", ":")),
         )
+
+        # `dilamme.aws.openapi` is imported at its first use: its tenth of a second would prolong every cold start.
+        @self.get("/openapi.json", include_in_schema=False)
+        def describe() -> dict[str, Any]:
+            from dilamme.aws import openapi  # noqa: PLC0415
+
+            return openapi.document(self)
+
+        @self.get("/docs", include_in_schema=False)
+        def show_docs() -> Response[Any]:
+            from dilamme.aws import openapi  # noqa: PLC0415
+
+            return Response(200, "text/html; charset=utf-8", openapi.page(self))
 
     def methods_of(self, path: str) -> list[str]:
         """The methods of a path, none if it is unknown; as in Powertools, a fixed path goes before a pattern."""
