@@ -1,22 +1,20 @@
-"""The doorway: parse, call one use case, shape the answer. What callers may ask for stands in dilamme.wire.requests."""
+"""The HTTP API: parse a request, call one use case, shape its answer. `dilamme.wire.requests` describes the requests."""
 
-import json
-from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
-from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
-from pydantic import Field
+from aws_lambda_powertools.event_handler.openapi.params import Query
 
 from dilamme import session, settings
-from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem, read_object
+from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem
 from dilamme.aws.invoke import prepare
+from dilamme.aws.parameters import Id, Key, uuid_of
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.job import Status
-from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, TYPE_PATTERN
+from dilamme.domain.patterns import TYPE_PATTERN
 from dilamme.store.connection import Connection
 from dilamme.store.faults import meaning
 from dilamme.store.reads import Filter
@@ -32,10 +30,10 @@ from dilamme.wire.answers import (
     ReplayedJob,
     Stats,
 )
-from dilamme.wire.requests import BATCH_BYTES_MAX, ID_FORM, PAYLOAD_BYTES_MAX, Batch, Request, Submission
+from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX, Batch, DeadLetters, Submission
 from dilamme.wire.why import Why
 
-# Escaped, a payload takes three times its size; the rest is a thousand dependencies, and room for white space.
+# An escaped payload has up to three times its size; the rest is for a thousand dependencies and white space.
 BODY_BYTES_MAX = {
     "/jobs": 4 * PAYLOAD_BYTES_MAX,
     "/jobs/batch": BATCH_BYTES_MAX,
@@ -47,31 +45,7 @@ logger, _ = set_up("api")
 configuration = settings.load()
 if configuration.worker_function:
     prepare()
-app = Door(
-    enable_validation=True,
-    # An answer that does not fit its model is our mistake, not the caller's.
-    response_validation_error_http_code=500,
-    json_body_deserializer=read_object,
-    # As UTF-8: escaped, a page of long error messages would not fit into what Lambda lets a function answer.
-    serializer=partial(json.dumps, ensure_ascii=False, separators=(",", ":")),
-)
-
-Id = Annotated[str, Path(description="The id, a UUID.")]
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        pattern=IDEMPOTENCY_KEY_PATTERN,
-        description="The same key and body again: 200 and the first ids. Lives as long as its jobs.",
-    ),
-]
-
-
-class DeadLetters(Request):
-    """Which dead jobs to replay: the oldest ones, of a type or of all."""
-
-    type: str | None = Field(None, pattern=TYPE_PATTERN)
-    limit: int = Field(replay.REPLAY_JOBS_MAX, ge=1, le=replay.REPLAY_JOBS_MAX)
+app = Door()
 
 
 @app.post(
@@ -104,7 +78,7 @@ def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchVie
 
 
 def _stored(connection: Connection, receipt: Receipt) -> int:
-    """Wakes whom the jobs need, before the answer is put together; its status."""
+    """Wakes a worker or a scheduler for the jobs, before the answer is put together; the answer's status."""
     _wake(connection, due=receipt.due, later=receipt.later)
     return 201 if receipt.created else 200
 
@@ -128,7 +102,7 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=read.PAGE_JOBS_MAX)] = 50,
     cursor: Annotated[str | None, Query(description="The nextCursor of the page before.")] = None,
 ) -> JobPage:
-    # A filter with a slip in its name would list everything.
+    # Ignored, a filter with a misspelt name would list everything.
     if unknown := set(app.current_event.query_string_parameters) - LIST_PARAMETERS:
         raise InvalidInput(*(Fault(f"/{name}", "is not a known parameter") for name in sorted(unknown)))
     wanted = Filter(status, job_type, priority, series_id)
@@ -143,7 +117,7 @@ def list_jobs(
     responses=answers({200: "The job."}, 404),
 )
 def find_job(job_id: Id) -> JobView:
-    return read.find_job(session.connection(), configuration, _uuid(job_id, "job"))
+    return read.find_job(session.connection(), configuration, uuid_of(job_id, "job"))
 
 
 @app.get(
@@ -154,7 +128,7 @@ def find_job(job_id: Id) -> JobView:
     responses=answers({200: "The reasons."}, 404),
 )
 def explain_job(job_id: Id) -> Why:
-    return read.explain_job(session.connection(), configuration, _uuid(job_id, "job"))
+    return read.explain_job(session.connection(), configuration, uuid_of(job_id, "job"))
 
 
 @app.post(
@@ -165,7 +139,7 @@ def explain_job(job_id: Id) -> Why:
     responses=answers({200: "Cancelled, now or before."}, 404, 409),
 )
 def cancel_job(job_id: Id) -> JobView:
-    connection, known = session.connection(), _uuid(job_id, "job")
+    connection, known = session.connection(), uuid_of(job_id, "job")
     cancel.cancel_job(connection, known)
     view = read.find_job(connection, configuration, known)
     if view.series_id is not None:
@@ -181,7 +155,7 @@ def cancel_job(job_id: Id) -> JobView:
     responses=answers({200: "Ended, now or before."}, 404),
 )
 def cancel_series(series_id: Id) -> CancelledSeries:
-    known = _uuid(series_id, "series")
+    known = uuid_of(series_id, "series")
     ended = cancel.cancel_series(session.connection(), known)
     detail = "ended: an occurrence that runs finishes and has no successor" if ended else "had ended before"
     return CancelledSeries(id=known, cancelled=ended, detail=detail)
@@ -195,7 +169,7 @@ def cancel_series(series_id: Id) -> CancelledSeries:
     responses=answers({200: "Pending again, now or before."}, 404, 409),
 )
 def replay_job(job_id: Id) -> ReplayedJob:
-    connection, known = session.connection(), _uuid(job_id, "job")
+    connection, known = session.connection(), uuid_of(job_id, "job")
     replayed = replay.replay_job(connection, known)
     view = read.find_job(connection, configuration, known)
     if replayed:
@@ -244,43 +218,20 @@ def check_health() -> Health:
     return Health()
 
 
-@app.get("/openapi.json", include_in_schema=False)
-def describe() -> dict[str, Any]:
-    from dilamme.aws import openapi  # noqa: PLC0415  a tenth of a second of a cold start
-
-    return openapi.document(app)
-
-
-@app.get("/docs", include_in_schema=False)
-def show_docs() -> Response[Any]:
-    from dilamme.aws import openapi  # noqa: PLC0415
-
-    return Response(200, "text/html; charset=utf-8", openapi.page(app))
-
-
 def refuse(error: Exception) -> Response[str]:
-    """Every error, ours, Powertools' or PostgreSQL's. One handler: Powertools looks one up by class, up to Exception."""
+    """Answers every error: ours, Powertools' and PostgreSQL's. Powertools finds it by class, so Exception's is enough."""
     if isinstance(error, NotFound | NotFoundError):
-        error = _wrong_method() or error
+        method, allowed = app.current_event.http_method, app.methods_of(app.current_event.path)
+        if allowed and method not in allowed:
+            error = MethodNotAllowed(method, allowed)
     return problem(error, meaning(error), logger)
 
 
 app.exception_handler(Exception)(refuse)
 
 
-def _wrong_method() -> MethodNotAllowed | None:
-    method, allowed = app.current_event.http_method, app.methods_of(app.current_event.path)
-    return MethodNotAllowed(method, allowed) if allowed and method not in allowed else None
-
-
-def _uuid(text: str, what: str) -> UUID:
-    if ID_FORM.fullmatch(text):
-        return UUID(text)
-    raise NotFound(f"no {what} has the id {text}")
-
-
 def _wake(connection: Connection, *, due: bool, later: bool = False) -> None:
-    """The jobs are stored: if nobody can be woken, the next tick finds them."""
+    """Wakes a worker or a scheduler. The jobs are stored: if that fails, the next tick finds them."""
     try:
         wake.wake(connection, configuration, due=due, later=later)
     except Exception:

@@ -10,12 +10,12 @@ from dilamme.usecases.rescue import rescue_leader, rescue_worker, take_back_slot
 
 logger, _ = set_up("rescue")
 configuration = settings.load()
-_NEVER_RAN = "EventAgeExceeded"  # without retries, which worker and scheduler have none of
+_NEVER_RAN = "EventAgeExceeded"  # worker and scheduler have no retries, so such an event never ran
 
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Frees what the lost invocation held; {jobs} for a worker, {invoked} for a scheduler."""
+    """Frees the slot and jobs, or the lead, of a lost invocation; {jobs} for a worker, {invoked} for a scheduler."""
     lost, request = event["requestPayload"], event["requestContext"]
     logger.warning("invocation lost", extra={"function": request["functionArn"], "condition": request.get("condition")})
     connection = session.connection()

@@ -17,7 +17,7 @@ if configuration.worker_function:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Takes the lead; {ticks, missed, takenOver}."""
+    """Leads until taken over, idle or out of time; {ticks, missed, takenOver}."""
     try:
         led = lead(
             session.connection(),

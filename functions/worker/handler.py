@@ -1,4 +1,4 @@
-"""Runs jobs: those that the scheduler's heap chose, then the most urgent, until nothing is left."""
+"""Runs jobs: those that the scheduler's heap chose, then the most urgent ones, until none is left."""
 
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ _published = False
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Drains; {admitted, settled}."""
+    """Claims and runs jobs in the slot of the event; {admitted, settled}."""
     global _published
     connection = session.connection()
     if not _published:

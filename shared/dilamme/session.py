@@ -9,23 +9,23 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.store.connection import Connection, connect, is_idle_and_quiet
 from dilamme.usecases.migrate import check
 
-# Under load the look would be one of the three statements of a POST. HikariCP spares it for as long.
+# Under load the check would be one of three statements of a POST. HikariCP omits it for as long.
 FRESH_SECONDS = 0.5
 
 _connection: Connection | None = None
-_used_at = 0.0  # by the wall clock: a monotonic one may stand still while the process is frozen
+_used_at = 0.0  # by the wall clock: a monotonic clock may stand still while the process is frozen
 _schema_is_known = False
 
 
 def connection() -> Connection:
     """A connection that answers, to a schema that this code knows.
 
-    Between two invocations the process is frozen and the server may have hung up: one look and one reconnect here,
-    before anything is written, is what keeps a write from being doubled later. Within `FRESH_SECONDS` of the last
-    invocation it is enough that the server has not hung up.
+    Between two invocations the process is frozen, and the server may have hung up. So the connection is checked here, and
+    replaced if need be, before anything is written: a repetition after a lost write could write twice. Within
+    `FRESH_SECONDS` of the last invocation it suffices that the server has not hung up.
 
     Raises:
-        ConfigurationError: nothing says where the database is.
+        ConfigurationError: no variable says where the database is.
         DatabaseUnavailable: PostgreSQL does not answer.
         SchemaError: the schema is not one that this code knows.
     """
@@ -40,7 +40,7 @@ def connection() -> Connection:
 
 
 def reconnect() -> Connection:
-    """A new connection in the place of the old one, without a look at the schema."""
+    """Replaces the connection by a new one; the schema is not checked again."""
     global _connection
     if _connection is not None:
         _connection.close()
@@ -49,7 +49,7 @@ def reconnect() -> Connection:
 
 
 def open_connection() -> Connection:
-    """A new connection. A password that is refused may have been rotated: it is fetched once more.
+    """A new connection. A refused password may have been rotated, so it is fetched again.
 
     Raises:
         ConfigurationError, DatabaseUnavailable: as `connection`.
@@ -57,17 +57,17 @@ def open_connection() -> Connection:
     try:
         return connect(database_url())
     except DatabaseUnavailable:
-        # Whatever the reason: libpq gives no SQLSTATE for a login that failed, and its text is in the server's language.
+        # For any reason: libpq gives no SQLSTATE for a failed login, and its text is in the server's language.
         if not database.secret_has_changed():
             raise
         return connect(database_url())
 
 
 def database_url() -> str:
-    """Where the database is, and how to log in to it (`dilamme.aws.database.conninfo`).
+    """The connection string, with the login (`dilamme.aws.database.conninfo`).
 
     Raises:
-        ConfigurationError: nothing says where the database is.
+        ConfigurationError: no variable says where the database is.
     """
     return database.conninfo()
 
@@ -78,7 +78,7 @@ def _answers(connection: Connection) -> bool:
     if 0 <= time.time() - _used_at < FRESH_SECONDS and is_idle_and_quiet(connection):
         return True
     try:
-        connection.rollback()  # a handler that raised in mid-transaction must not bequeath it
+        connection.rollback()  # an invocation that failed in a transaction must not leave it to the next one
         connection.execute("SELECT 1")
     except psycopg.Error:
         return False

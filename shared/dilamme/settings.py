@@ -1,7 +1,7 @@
 """Every tunable: its unit in its name, its default, its bounds and its reason.
 
-A setting is the environment variable ``DILAMME_<NAME>``. `load` reads them all at once, so that a wrong value stops
-a function at its start, with one sentence, and not a job in the middle of the night. A name that is nobody's is told.
+A setting is the environment variable ``DILAMME_<NAME>``. `load` reads them all at once: a wrong value stops a function
+at its start, with one sentence, and not a job in the middle of the night. Unknown variables are logged.
 """
 
 import logging
@@ -18,9 +18,8 @@ from dilamme.domain.retry import SECONDS_MAX
 
 PREFIX = "DILAMME_"
 
-# What the template tells the functions about their place and nobody tunes. `dilamme.aws.database` and
-# `dilamme.aws.telemetry` read these where they need them: before any setting could be wrong, since a migration has to
-# say so to CloudFormation in its own log.
+# Variables that the template sets and nobody tunes. `dilamme.aws.database` and `dilamme.aws.telemetry` read them, not
+# `load`: a migration needs the database and its log even if a setting is wrong, since it must report that to CloudFormation.
 PLACES: Mapping[str, str] = {
     "STACK": "The stack, a dimension of every metric; `local` without it.",
     "DATABASE_HOST": "Where the database is; `DATABASE_URL` goes before it and all that follow.",
@@ -66,14 +65,14 @@ class Settings(BaseModel):
     )
     worker_slots: Count = Field(10, le=1000, description="Workers that may run at once (`make run` sets 4).")
     worker_concurrency: Count = Field(4, le=64, description="Handlers a worker runs at once; 1 runs them inline.")
-    # No `Seconds`: of two upper bounds, pydantic takes the one of the annotation.
+    # Not `Seconds`: pydantic would use that annotation's upper bound and ignore this one.
     worker_timeout_seconds: float = Field(300, gt=0, le=900, description="The worker function's own timeout.")
     worker_reserve_seconds: Seconds = Field(
         5, description="Kept back from the worker's time to settle what it ran; no handler runs into it."
     )
     batch_jobs_max: Count = Field(1000, le=5000, description="Most jobs that one claim takes.")
     batch_wait_seconds: Seconds = Field(
-        1.0, description="Longest that a claimed job waits for a free handler before it is handed back."
+        1.0, description="Longest that a claimed job waits for a free handler before it is returned."
     )
     lease_margin_seconds: Seconds = Field(
         10, description="Added to the function's deadline: past it, a claim nobody answered for is free again."
@@ -113,17 +112,17 @@ class Settings(BaseModel):
 
     @property
     def policy(self) -> Policy:
-        """The attempts, timeout and backoff of a job where neither it nor its type gives any."""
+        """The attempts, timeout and backoff of a job if neither it nor its type gives any."""
         return Policy(self.max_attempts, self.job_timeout_seconds, self.backoff_base_seconds, self.backoff_cap_seconds)
 
     @property
     def invitation_seconds(self) -> float:
-        """How long a slot or the lead is held for an invited function: the event's maximum age, and a margin."""
+        """The time for which a slot or the lead is reserved for an invoked function: its event's maximum age, and a margin."""
         return self.event_age_seconds + self.lease_margin_seconds
 
     @property
     def watch_seconds(self) -> float:
-        """How far ahead an idle scheduler looks: to the next trigger, which may be late."""
+        """The time ahead in which an idle scheduler looks for work: until the next trigger, which may be late."""
         return self.trigger_seconds + self.lease_margin_seconds
 
     @property
@@ -133,12 +132,12 @@ class Settings(BaseModel):
 
 
 def read(environment: Mapping[str, str]) -> Settings:
-    """The settings that ``environment`` gives. A variable that looks like one and is none is logged as a warning.
+    """The settings that ``environment`` gives. Unknown variables with our prefix are logged as warnings.
 
     Raises:
-        ConfigurationError: a value cannot work; the message names each variable and what is wrong with it.
+        ConfigurationError: a value cannot work; the message names each such variable, its value and the fault.
     """
-    for sentence in strangers(environment):
+    for sentence in unknown_variables(environment):
         logger.warning(sentence)
     values = {
         name: environment[variable]
@@ -148,33 +147,33 @@ def read(environment: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError("; ".join(_sentence(dict(e)) for e in error.errors())) from None
+        sentences = []
+        for fault in error.errors():
+            message = fault["msg"].removeprefix("Value error, ")
+            if fault["loc"]:  # else it is the validator's, whose message names the variables itself
+                variable = PREFIX + str(fault["loc"][0]).upper()
+                message = f"{variable} is {fault['input']!r}: {message[0].lower()}{message[1:]}"
+            sentences.append(message)
+        raise ConfigurationError("; ".join(sentences)) from None
 
 
-def strangers(environment: Mapping[str, str]) -> list[str]:
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """A sentence for each variable with our prefix that nothing reads, with the name that was probably meant."""
     known = [PREFIX + name.upper() for name in (*Settings.model_fields, *PLACES)]
     unknown = [name for name, value in environment.items() if name.startswith(PREFIX) and value and name not in known]
-    return [f"{name} is no setting of Dilamme, and nothing reads it{_meant(name, known)}" for name in sorted(unknown)]
+    sentences = []
+    for name in sorted(unknown):
+        import difflib  # noqa: PLC0415  it costs milliseconds of a cold start, and such a slip is rare
 
-
-def _meant(name: str, known: list[str]) -> str:
-    import difflib  # noqa: PLC0415  milliseconds of a cold start, for a slip that is rare
-
-    # By what follows the prefix, which makes any two alike.
-    near = difflib.get_close_matches(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known], n=1)
-    return f": did you mean {PREFIX}{near[0]}?" if near else ""
+        # Without the prefix, which would make any two names alike.
+        names = [other.removeprefix(PREFIX) for other in known]
+        near = difflib.get_close_matches(name.removeprefix(PREFIX), names, n=1)
+        meant = f": did you mean {PREFIX}{near[0]}?" if near else ""
+        sentences.append(f"{name} is no setting of Dilamme, and nothing reads it{meant}")
+    return sentences
 
 
 @cache
 def load() -> Settings:
     """The settings of this process, read once from its environment."""
     return read(os.environ)
-
-
-def _sentence(error: dict[str, object]) -> str:
-    where = error["loc"]
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if not isinstance(where, tuple) or not where:
-        return message
-    return f"{PREFIX}{str(where[0]).upper()} is {error['input']!r}: {message[0].lower()}{message[1:]}"

@@ -99,7 +99,7 @@ FAULTS = [
           "        )\n        self._worker.end_process(1)", "        )",
           "integration/test_timeouts"),
     fault(4, "a timeout that does not fit is let through", CODE + "handlers/registry.py",
-          "job_type.timeout_seconds > most_seconds", "job_type.timeout_seconds < 0", "unit/test_registry"),
+          "job_type.timeout_seconds > limit_seconds", "job_type.timeout_seconds < 0", "unit/test_registry"),
     # 5. A reported worker's jobs are free at once, and only those.
     fault(5, "a report frees what other workers hold", CLAIMS, "AND job.worker = %(worker)s", "AND %(worker)s::uuid IS NOT NULL",
           "integration/test_crashes"),
@@ -224,7 +224,7 @@ FAULTS = [
           "- (job.ready_at < coalesce(dilamme.clock() - %(ageing)s", "integration/test_order_properties"),
     fault(0, "ageing steps a second time too late in Python", CODE + "domain/priority.py", "priority - wait // step", "priority - wait // (step + 1)",
           "unit/test_priority"),
-    fault(0, "the tick's key ages a microsecond late", CODE + "domain/priority.py", "else latest + _MICROSECOND", "else latest",
+    fault(0, "the tick's key ages a microsecond late", CODE + "domain/priority.py", "else moment + _MICROSECOND", "else moment",
           "unit/test_priority"),
     fault(0, "times keep the server's zone", CONNECTION, "in _UTC_NAMES else _ADAPTERS_TO_UTC",
           "in _UTC_NAMES else _ADAPTERS", "integration/test_series", "integration/test_connections"),

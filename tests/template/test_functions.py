@@ -8,7 +8,7 @@ import pytest
 
 from dilamme.aws import custom_resource
 from dilamme.scheduler.lead import STOP_BEFORE_DEADLINE_SECONDS
-from dilamme.settings import read, strangers
+from dilamme.settings import read, unknown_variables
 from dilamme.usecases.deploy import RESCUES, connections_needed
 from local.functions import deployed as deployed_locally
 from tests.template.cloudformation import CHECKOUT, deployed, of_type, source
@@ -103,7 +103,7 @@ def test_the_migration_gives_up_before_cloudformation_does() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_variable_is_one_that_the_code_reads(name: str) -> None:
-    assert not strangers(variables(name))
+    assert not unknown_variables(variables(name))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -42,10 +42,10 @@ def submission(**fields: Any) -> BatchSubmission:
     return parse(BatchSubmission, {"type": "email.send", **fields})
 
 
-def faults(model: type[Submission] = BatchSubmission, place: int | None = None, **fields: Any) -> tuple[Fault, ...]:
+def faults(model: type[Submission] = BatchSubmission, index: int | None = None, **fields: Any) -> tuple[Fault, ...]:
     """What is wrong with the fields."""
     with pytest.raises(InvalidInput) as refused:
-        parse(model, {"type": "email.send", **fields}, place)
+        parse(model, {"type": "email.send", **fields}, index)
     return refused.value.faults
 
 
@@ -131,7 +131,7 @@ def test_every_wrong_field_is_told_at_once() -> None:
 
 
 def test_the_place_in_a_batch_stands_in_the_pointer() -> None:
-    assert faults(place=7, priority=0) == (Fault("/jobs/7/priority", "must be greater than or equal to 1"),)
+    assert faults(index=7, priority=0) == (Fault("/jobs/7/priority", "must be greater than or equal to 1"),)
 
 
 HOSTILE: dict[str, list[Any]] = {

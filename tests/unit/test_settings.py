@@ -9,7 +9,7 @@ import pytest
 
 from dilamme.domain.errors import ConfigurationError
 from dilamme.domain.retry import SECONDS_MAX
-from dilamme.settings import PLACES, PREFIX, Settings, load, read, strangers
+from dilamme.settings import PLACES, PREFIX, Settings, load, read, unknown_variables
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -57,16 +57,16 @@ def test_a_name_that_nothing_reads_is_told_with_the_one_that_was_meant(caplog: p
 
 
 def test_a_name_that_resembles_none_is_told_without_a_guess() -> None:
-    assert strangers({"DILAMME_XYZ": "1"}) == ["DILAMME_XYZ is no setting of Dilamme, and nothing reads it"]
+    assert unknown_variables({"DILAMME_XYZ": "1"}) == ["DILAMME_XYZ is no setting of Dilamme, and nothing reads it"]
 
 
 def test_all_of_them_are_told() -> None:
-    told = strangers({"DILAMME_WORKER_SLOT": "1", "DILAMME_DATABASE_HOTS": "db"})
+    told = unknown_variables({"DILAMME_WORKER_SLOT": "1", "DILAMME_DATABASE_HOTS": "db"})
     assert [sentence.rpartition(" ")[2] for sentence in told] == ["DILAMME_DATABASE_HOST?", "DILAMME_WORKER_SLOTS?"]
 
 
 def test_what_is_empty_is_not_set_and_not_told() -> None:
-    assert not strangers({"DILAMME_AGEING_SECOND": ""})
+    assert not unknown_variables({"DILAMME_AGEING_SECOND": ""})
 
 
 def test_every_variable_that_the_code_names_is_a_known_one() -> None:
@@ -80,7 +80,7 @@ def test_every_variable_that_the_code_names_is_a_known_one() -> None:
         name for file in files for name in re.findall(r"\bDILAMME_[A-Z_]*[A-Z]\b", file.read_text(encoding="utf-8"))
     }
     assert len(named) > 10
-    assert not strangers(dict.fromkeys(named, "1"))
+    assert not unknown_variables(dict.fromkeys(named, "1"))
 
 
 def test_no_place_is_a_setting_too() -> None:

@@ -1,4 +1,4 @@
-"""CloudFormation's custom resources: a function that runs as a step of a deployment and must always answer.
+"""CloudFormation's custom resources: a function runs as a step of a deployment, and must answer in every case.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref.html
 """
@@ -16,7 +16,8 @@ from dilamme.domain.errors import DatabaseUnavailable, DilammeError
 REASON_BYTES_MAX = 2_000  # the whole answer may have 4,096
 ANSWER_TRIES = 3
 ANSWER_PAUSE_SECONDS = 1
-# In a network of a minute's age a name may not resolve yet or lead outside; a failure here costs a quarter of an hour.
+# In a network that is one minute old a name may not resolve yet, or may lead outside. A failure here costs a quarter of an
+# hour.
 WORK_TRIES = 8
 WORK_PAUSE_SECONDS = 15
 
@@ -29,10 +30,10 @@ def is_request(event: Mapping[str, Any]) -> bool:
 
 
 def handle(event: Mapping[str, Any], work: Callable[[], object], outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Does the ``work`` of a Create or an Update and answers; the answer. The template reads ``outputs`` by GetAtt.
+    """Does the ``work`` of a Create or an Update, sends the answer and returns it. The template reads ``outputs`` by GetAtt.
 
-    A Delete has nothing to undo, and a roll-back returns to properties that have worked: both succeed without looking,
-    so that a stack whose database is gone, or whose new version failed, is not stuck.
+    A Delete has nothing to undo, and a roll-back returns to properties that have worked. Both succeed without any work:
+    else a stack whose database is gone, or whose new version failed, would be stuck.
     """
     identity = physical_id(event["ResourceProperties"])
     if event["RequestType"] == "Delete":
@@ -52,7 +53,7 @@ def handle(event: Mapping[str, Any], work: Callable[[], object], outputs: Mappin
 
 
 def _repeated(work: Callable[[], object], passing: type[Exception], tries: int, pause_seconds: float) -> None:
-    """Does ``work``, again after a pause while what it raises is ``passing``; the last error if that does not pass."""
+    """Does ``work``, and repeats it after a pause as long as it raises ``passing``; raises the last error."""
     for tries_left in reversed(range(tries)):
         try:
             work()
@@ -66,13 +67,16 @@ def _repeated(work: Callable[[], object], passing: type[Exception], tries: int, 
 
 
 def physical_id(properties: Mapping[str, Any]) -> str:
-    """The resource's id: what was applied, so that a roll-back can be told from a new attempt."""
+    """The resource's id: a hash of the applied properties, so that a roll-back differs from a new attempt."""
     return "applied-" + hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _rolls_back(event: Mapping[str, Any], identity: str) -> bool:
-    """A failed Update leaves the id of what had worked before. One that worked, in a deployment that failed later, shows
-    only in the layer's version, which never falls otherwise."""
+    """Is this the Update that undoes another one?
+
+    After a failed Update the id is still the one that worked before. An Update that worked, in a deployment that failed
+    later, shows only in the layer's version: it never falls otherwise.
+    """
     before, after = event.get("OldResourceProperties", {}).get("Layer"), event["ResourceProperties"].get("Layer")
     older = before is not None and after is not None and _version(after) < _version(before)
     return event.get("PhysicalResourceId") == identity or older
@@ -85,7 +89,7 @@ def _version(layer_arn: str) -> int:
 def answer(
     event: Mapping[str, Any], identity: str, *, outputs: Mapping[str, Any] | None = None, failure: str | None = None
 ) -> dict[str, Any]:
-    """Sends CloudFormation the outcome; the last error if it cannot be sent."""
+    """Sends the outcome to CloudFormation and returns it; raises the last error if it cannot be sent."""
     body = {
         "Status": "SUCCESS" if failure is None else "FAILED",
         "Reason": (failure or "").encode()[:REASON_BYTES_MAX].decode(errors="ignore"),
@@ -95,15 +99,13 @@ def answer(
         "LogicalResourceId": event["LogicalResourceId"],
         "Data": dict(outputs or {}),
     }
-    _put(event["ResponseURL"], json.dumps(body).encode())
-    return body
-
-
-def _put(url: str, body: bytes) -> None:
     # The address is signed for an empty content type; urllib would add one of its own.
-    request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310
+    request = urllib.request.Request(  # noqa: S310
+        event["ResponseURL"], data=json.dumps(body).encode(), method="PUT", headers={"Content-Type": ""}
+    )
 
     def send() -> None:
         urllib.request.urlopen(request, timeout=10).close()  # noqa: S310  CloudFormation's own address
 
     _repeated(send, OSError, ANSWER_TRIES, ANSWER_PAUSE_SECONDS)
+    return body

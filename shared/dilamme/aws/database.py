@@ -1,9 +1,9 @@
-"""Where the database is, and how to log in to it.
+"""The address of the database, and the login to it.
 
-Locally DATABASE_URL says it all. On AWS a function finds the place in DILAMME_DATABASE_*, and logs in with a token of
-IAM's, which it signs itself, or with a secret of Secrets Manager; TLS is verified either way.
+Locally, DATABASE_URL holds everything. On AWS a function finds host, port and name in DILAMME_DATABASE_*. It logs in with
+a token of IAM's, which it signs itself, or with a secret of Secrets Manager. TLS is verified either way.
 
-boto3 is imported inside the functions that need it: whoever has a DATABASE_URL does not pay for it.
+boto3 is imported inside the functions that need it, so that a process with a DATABASE_URL does not wait for the import.
 """
 
 import json
@@ -19,30 +19,30 @@ from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 
 TOKEN_SECONDS = 900  # AWS takes it for a login no longer than this; a connection outlives it
 CERTIFICATES = Path(__file__).with_name("certificates") / "rds.pem"
-# What an operating system trusts, where Amazon Linux and Debian keep it: libpq wants a file, and its own way to find
+# The operating system's trusted certificates, on Amazon Linux and on Debian. libpq needs a file, and its own search for
 # one (sslrootcert=system) looks where the wheel was built.
 SYSTEM_CERTIFICATES = (Path("/etc/pki/tls/certs/ca-bundle.crt"), Path("/etc/ssl/certs/ca-certificates.crt"))
 
 
 def conninfo() -> str:
-    """What to connect with, as psycopg takes it. Ask anew for each connection: a token ages, a password is rotated.
+    """The connection string for psycopg. Ask anew for each connection: tokens expire, passwords are rotated.
 
     Raises:
-        ConfigurationError: nothing says where the database is, or the secret lacks what is needed.
-        DatabaseUnavailable: Secrets Manager does not give the secret.
+        ConfigurationError: no variable says where the database is, or the secret is incomplete.
+        DatabaseUnavailable: Secrets Manager does not return the secret.
     """
     if url := os.environ.get("DATABASE_URL"):
         return url
     if arn := os.environ.get("DILAMME_DATABASE_SECRET"):
-        return _conninfo(_with_place(_secret(arn)))
+        return _conninfo(_with_address(_secret(arn)))
     if os.environ.get("DILAMME_DATABASE_HOST"):
-        place = _with_place({"username": os.environ["DILAMME_DATABASE_USER"]})
-        return _conninfo({**place, "password": token(place["host"], int(place["port"]), place["username"])})
+        login = _with_address({"username": os.environ["DILAMME_DATABASE_USER"]})
+        return _conninfo({**login, "password": token(login["host"], int(login["port"]), login["username"])})
     raise ConfigurationError("DATABASE_URL is not set: give the PostgreSQL to use")
 
 
 def secret_has_changed() -> bool:
-    """Fetches the secret once more, after a login with the one kept was refused. True if it is worth another login."""
+    """Fetches the secret again, after a login with the cached one was refused. True if another login is worth a try."""
     arn = os.environ.get("DILAMME_DATABASE_SECRET")
     if os.environ.get("DATABASE_URL") or not arn or not _secret.cache_info().currsize:
         return False
@@ -52,10 +52,10 @@ def secret_has_changed() -> bool:
 
 
 def token(host: str, port: int, user: str) -> str:
-    """A password for one login by IAM, good for `TOKEN_SECONDS`. No call to AWS: it is a signature.
+    """A password for one login by IAM, valid for `TOKEN_SECONDS`. It is a signature, so AWS is not called.
 
-    boto3 has `generate_db_auth_token`, on a client whose model takes a tenth of a second of a whole processor to load,
-    and the smallest functions have a fourteenth of one.
+    The rival is boto3's `generate_db_auth_token`. Its client loads a model, which takes a tenth of a second of a whole
+    processor, and the smallest functions have a fourteenth of one.
     """
     from botocore.auth import SigV4QueryAuth  # noqa: PLC0415
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
@@ -71,19 +71,28 @@ def token(host: str, port: int, user: str) -> str:
     return str(request.url).removeprefix("https://")
 
 
-def _with_place(login: Mapping[str, Any]) -> dict[str, Any]:
-    """The login with what it does not say itself: RDS keeps a master's secret without a place in it."""
-    place = {
+def _with_address(login: Mapping[str, Any]) -> dict[str, Any]:
+    """The login, completed with host, port and name: RDS keeps a master's secret without them."""
+    address = {
         "host": os.environ.get("DILAMME_DATABASE_HOST"),
         "port": os.environ.get("DILAMME_DATABASE_PORT"),
         "dbname": os.environ.get("DILAMME_DATABASE_NAME"),
     }
-    return {"port": 5432, "dbname": "postgres", **{name: value for name, value in place.items() if value}, **login}
+    return {"port": 5432, "dbname": "postgres", **{name: value for name, value in address.items() if value}, **login}
 
 
 def _conninfo(login: Mapping[str, Any]) -> str:
     if missing := {"host", "username", "password"} - login.keys():
         raise ConfigurationError(f"the database's secret has no {' and no '.join(sorted(missing))}: add it")
+    wanted = os.environ.get("DILAMME_DATABASE_CERTIFICATES") or "rds"
+    certificates = CERTIFICATES if wanted == "rds" else Path(wanted)
+    if wanted == "system":
+        found = [path for path in SYSTEM_CERTIFICATES if path.exists()]
+        if not found:
+            raise ConfigurationError(
+                "DILAMME_DATABASE_CERTIFICATES is 'system', and this system has none where we look"
+            )
+        certificates = found[0]
     return make_conninfo(
         "",
         host=login["host"],
@@ -92,20 +101,8 @@ def _conninfo(login: Mapping[str, Any]) -> str:
         user=login["username"],
         password=login["password"],
         sslmode="verify-full",
-        sslrootcert=str(_certificates()),
+        sslrootcert=str(certificates),
     )
-
-
-def _certificates() -> Path:
-    wanted = os.environ.get("DILAMME_DATABASE_CERTIFICATES") or "rds"
-    if wanted == "rds":
-        return CERTIFICATES
-    if wanted != "system":
-        return Path(wanted)
-    found = next((path for path in SYSTEM_CERTIFICATES if path.exists()), None)
-    if found is None:
-        raise ConfigurationError("DILAMME_DATABASE_CERTIFICATES is 'system', and this system has none where we look")
-    return found
 
 
 @cache
@@ -116,17 +113,13 @@ def _secret(arn: str) -> Mapping[str, Any]:
         text = _secrets_manager().get_secret_value(SecretId=arn)["SecretString"]
     except (BotoCoreError, ClientError) as error:
         raise DatabaseUnavailable(f"the database's secret is not to be had: {error}") from error
-    secret = _parse(text)
+    try:
+        secret = json.loads(text)
+    except ValueError:
+        secret = None
     if not isinstance(secret, dict):
         raise ConfigurationError("the database's secret is not a JSON object of username, password, host, port, dbname")
     return secret
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 @cache
@@ -134,6 +127,6 @@ def _secrets_manager() -> Any:
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    # A network without a way to Secrets Manager shows as silence.
+    # A network without a route to Secrets Manager gives no error, only silence.
     config = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
     return boto3.client("secretsmanager", config=config)

@@ -1,9 +1,10 @@
-"""The frame of a doorway on API Gateway: a request made readable, every error a problem (RFC 9457)."""
+"""HTTP on API Gateway: checks and decodes requests, and makes every error a problem (RFC 9457)."""
 
 import base64
 import json
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -65,7 +66,7 @@ class UnknownPath(NotFound):
 
 
 class MethodNotAllowed(DilammeError):
-    """The path is known, the method is not one of ``allowed``."""
+    """The path is known, but the method is not one of ``allowed``."""
 
     status = 405
     title = "Method not allowed"
@@ -77,7 +78,30 @@ class MethodNotAllowed(DilammeError):
 
 
 class Door(APIGatewayHttpResolver):
-    """A resolver that knows which methods a path has."""
+    """A resolver that checks requests and answers by their models, describes itself, and knows each path's methods."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            enable_validation=True,
+            # An answer that does not fit its model is our mistake, not the caller's.
+            response_validation_error_http_code=500,
+            json_body_deserializer=read_object,
+            # As UTF-8: escaped, a page of long error messages could outgrow the answer that Lambda allows.
+            serializer=partial(json.dumps, ensure_ascii=False, separators=(",", ":")),
+        )
+
+        # `dilamme.aws.openapi` is imported at its first use: its tenth of a second would prolong every cold start.
+        @self.get("/openapi.json", include_in_schema=False)
+        def describe() -> dict[str, Any]:
+            from dilamme.aws import openapi  # noqa: PLC0415
+
+            return openapi.document(self)
+
+        @self.get("/docs", include_in_schema=False)
+        def show_docs() -> Response[Any]:
+            from dilamme.aws import openapi  # noqa: PLC0415
+
+            return Response(200, "text/html; charset=utf-8", openapi.page(self))
 
     def methods_of(self, path: str) -> list[str]:
         """The methods of a path, none if it is unknown; as in Powertools, a fixed path goes before a pattern."""
@@ -88,54 +112,43 @@ class Door(APIGatewayHttpResolver):
 
 
 def admit(event: dict[str, Any], body_bytes_max: Mapping[str, int]) -> dict[str, Any]:
-    """The event, its body decoded if its path is one of ``body_bytes_max``; bodies elsewhere are not looked at.
+    """The event, with its body decoded if its path is one of ``body_bytes_max``; bodies of other paths are ignored.
 
-    Before Powertools does, which would hold an unlimited body against the models first, take a form for JSON's
-    equal, and pass the errors of base64 and UTF-8 on as ours.
+    It runs before Powertools, which would validate a body of any size, accept a form in place of JSON, and show the
+    errors of base64 and UTF-8 as errors of ours.
 
     Raises:
         UnsupportedMediaType: the body is not declared to be JSON.
-        TooLarge: it has more bytes than its path takes.
+        TooLarge: it has more bytes than its path accepts.
         Malformed: it is not UTF-8.
     """
     request = APIGatewayProxyEventV2(event)
     limit = body_bytes_max.get(request.path) if request.http_method == "POST" else None
     if limit is None:
         return event
-    _check_media_type(request.headers.get("content-type") or JSON)
-    body = _decode(event.get("body") or "", limit, encoded=bool(event.get("isBase64Encoded")))
-    # As Powertools compares it: in lower case.
-    return {**event, "body": body, "isBase64Encoded": False, "headers": {**request.headers, "content-type": JSON}}
-
-
-def _check_media_type(content_type: str) -> None:
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = (request.headers.get("content-type") or JSON).partition(";")[0].strip().lower()
     if media_type != JSON:
         raise UnsupportedMediaType(
             f"the body must be JSON, sent with the header 'Content-Type: {JSON}', not {media_type[:100]!a} "
             f"(curl -d sends a form unless -H 'content-type: {JSON}' is given)"
         )
-
-
-def _decode(body: str, limit: int, *, encoded: bool) -> str:
-    if len(body) > limit * 2:  # whichever the encoding: refused without decoding it
-        raise _too_large(limit)
+    sent = event.get("body") or ""
+    too_large = TooLarge(Fault("", f"may have {limit:,} bytes at most"))
+    if len(sent) > limit * 2:  # too large in either encoding, so decoding it would be wasted
+        raise too_large
     try:
-        raw = base64.b64decode(body, validate=True) if encoded else body.encode()
-        text = raw.decode()
+        raw = base64.b64decode(sent, validate=True) if event.get("isBase64Encoded") else sent.encode()
+        body = raw.decode()
     except ValueError:
         raise Malformed("the body is not UTF-8 text") from None
     if len(raw) > limit:
-        raise _too_large(limit)
-    return text
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(Fault("", f"may have {limit:,} bytes at most"))
+        raise too_large
+    # In lower case, since Powertools compares it so.
+    return {**event, "body": body, "isBase64Encoded": False, "headers": {**request.headers, "content-type": JSON}}
 
 
 def answers(success: dict[int, str], *problems: int) -> dict[int, Any]:
-    """For the OpenAPI document: what a route answers when it succeeds, and which problems it knows."""
+    """For the OpenAPI document: a route's answers on success, and the problems that it may answer with."""
     return {status: {"description": text} for status, text in success.items()} | {
         status: {"description": _PROBLEMS[status], "content": {PROBLEM_JSON: {"model": Problem}}}
         for status in (*problems, 503)
@@ -145,11 +158,11 @@ def answers(success: dict[int, str], *problems: int) -> dict[int, Any]:
 def read_object(body: str) -> dict[str, Any]:
     """The JSON object in a body.
 
-    Here and not by the models: Powertools takes the first element of an array for the object that was meant.
+    The models cannot check this: Powertools gives them the first element of an array as if it were the object.
 
     Raises:
         Malformed: it is not JSON.
-        InvalidInput: it is something else, or nothing.
+        InvalidInput: it is JSON but no object, or it is empty.
     """
     value = strict_json.loads(body) if body.strip() else None
     if not isinstance(value, dict):
@@ -158,7 +171,7 @@ def read_object(body: str) -> dict[str, Any]:
 
 
 def problem(raised: Exception, meaning: Exception, logger: Logger) -> Response[str]:
-    """The answer to what was raised, by its meaning; an error that nobody foresaw is logged, and says nothing of itself."""
+    """The answer to a raised error, by its meaning. An unexpected error is logged; the answer shows nothing of it."""
     known = _known(meaning)
     if known.status >= 500:
         _log(raised, meaning, known, logger)
@@ -170,12 +183,17 @@ def problem(raised: Exception, meaning: Exception, logger: Logger) -> Response[s
         errors=_faults(known),
     )
     body = described.model_dump(by_alias=True, exclude=None if described.errors else {"errors"})
-    # ASCII: a pointer may hold half a surrogate pair, as the field's name did.
-    return Response(known.status, PROBLEM_JSON, json.dumps(body), headers=_headers(known))
+    headers: dict[str, str | list[str]] = {}
+    if isinstance(known, MethodNotAllowed):
+        headers = {"Allow": known.allowed}
+    elif known.status == 503 and not isinstance(known, OutcomeUnknown):  # a blind retry could store that job twice
+        headers = {"Retry-After": _RETRY_AFTER_SECONDS}
+    # ASCII: a field's name, and so the pointer to it, may hold half a surrogate pair.
+    return Response(known.status, PROBLEM_JSON, json.dumps(body), headers=headers)
 
 
 def as_answer(response: Response[str]) -> dict[str, Any]:
-    """The response as API Gateway takes it, where no resolver is at hand to do so."""
+    """The response in API Gateway's form, for errors that are raised outside the resolver."""
     return {
         "statusCode": response.status_code,
         "headers": response.headers,
@@ -213,20 +231,12 @@ def _faults(error: DilammeError) -> list[FaultView]:
     return [FaultView(pointer=fault.pointer[:POINTER_CHARACTERS_MAX], detail=fault.detail) for fault in faults]
 
 
-def _headers(error: DilammeError) -> dict[str, str | list[str]]:
-    if isinstance(error, MethodNotAllowed):
-        return {"Allow": error.allowed}
-    if isinstance(error, OutcomeUnknown):
-        return {}  # a client that obeyed it blindly would store the job twice
-    return {"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {}
-
-
 def _log(raised: Exception, meaning: Exception, known: DilammeError, logger: Logger) -> None:
-    """The frames alone, and the message without PostgreSQL's details: either may hold a payload."""
+    """Logs the frames without their source, and the message without PostgreSQL's details: these may hold a payload."""
     frames = traceback.extract_tb(raised.__traceback__)
-    told = {
+    extra = {
         "error": type(raised).__name__,
         "error_message": (str(meaning).strip() or type(raised).__name__).splitlines()[0],
         "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
     }
-    logger.error(known.title, extra=told)
+    logger.error(known.title, extra=extra)

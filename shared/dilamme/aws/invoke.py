@@ -19,7 +19,7 @@ class InvokeFailed(Exception):
 
 @cache
 def _client() -> "LambdaClient":
-    # A slow Invoke must not stall a tick: better a doubled event (the slot's compare-and-set drops it) than a wait.
+    # A slow Invoke must not delay a tick. A doubled event is the lesser evil: the slot's compare-and-set drops it.
     config = Config(
         connect_timeout=1,
         read_timeout=2,
@@ -30,19 +30,19 @@ def _client() -> "LambdaClient":
 
 
 def prepare() -> None:
-    """Makes the client at the cold start, where its tenth of a second is not the first job's."""
+    """Makes the client at the cold start, so that the first job does not wait the tenth of a second for it."""
     _client()
 
 
 def invoke(function: str, event: Mapping[str, Any]) -> None:
-    """Hands ``event`` to a function and does not wait for it.
+    """Invokes a function with ``event`` and does not wait for its end.
 
     Raises:
         InvokeFailed: throttled, refused, or no answer in time. The event may have been taken all the same.
     """
     try:
         answer = _client().invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(event).encode())
-        # Empty, but unread it keeps its connection from the next call, which then has a TLS handshake more to make.
+        # It is empty, but must be read: else the next call cannot use its connection, and makes a TLS handshake more.
         answer["Payload"].read()
     except (BotoCoreError, ClientError, ValueError) as error:  # the last: an endpoint that is no URL
         raise InvokeFailed(f"{function} could not be invoked: {error}") from error

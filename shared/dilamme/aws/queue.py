@@ -31,36 +31,35 @@ def _client() -> "SQSClient":
 
 
 def send(queue_url: str, messages: Sequence[tuple[UUID, Mapping[str, Any]]]) -> list[UUID]:
-    """Sends up to `BATCH_MESSAGES_MAX` messages; the ids of those that the queue took.
+    """Sends up to `BATCH_MESSAGES_MAX` messages; the ids of those that the queue accepted.
+
+    Each accepted message is logged as a dead job. The dashboard counts these lines as "dead, by type", and every dead
+    letter passes here, whatever ended its job.
 
     Raises:
-        SendFailed: it took none, or did not answer.
+        SendFailed: the queue accepted no message, or did not answer.
     """
     entries: Any = [
         {
-            "Id": str(place),
+            "Id": str(index),
             "MessageBody": json.dumps(message, ensure_ascii=False),
             "MessageAttributes": {"type": {"DataType": "String", "StringValue": str(message["type"])}},
         }
-        for place, (_, message) in enumerate(messages)
+        for index, (_, message) in enumerate(messages)
     ]
     try:
         answer = _client().send_message_batch(QueueUrl=queue_url, Entries=entries)
     except (BotoCoreError, ClientError) as error:
         raise SendFailed(f"the dead-letter queue did not take the messages: {error}") from error
-    taken = [messages[int(entry["Id"])] for entry in answer.get("Successful", [])]
-    for _, message in taken:
-        _tell(message)
-    return [letter_id for letter_id, _ in taken]
-
-
-def _tell(message: Mapping[str, Any]) -> None:
-    """A line a dead letter, of which the dashboard makes "dead, by type": whatever killed the job, its letter comes by here."""
-    error = message["error"]
-    told = {
-        "job_id": message["jobId"],
-        "job_type": message["type"],
-        "attempts": message["attempts"],
-        "reason": error["reason"],
-    }
-    logger.error("job dead", extra=told)
+    accepted = [messages[int(entry["Id"])] for entry in answer.get("Successful", [])]
+    for _, message in accepted:
+        logger.error(
+            "job dead",
+            extra={
+                "job_id": message["jobId"],
+                "job_type": message["type"],
+                "attempts": message["attempts"],
+                "reason": message["error"]["reason"],
+            },
+        )
+    return [letter_id for letter_id, _ in accepted]

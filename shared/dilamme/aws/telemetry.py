@@ -18,8 +18,8 @@ VALUES_MAX = 25
 # Not sys.stdout, which a handler may redirect, or close, for all threads at once.
 STANDARD_OUTPUT = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
 
-# Every metric of ours, by the service that emits it. A name that is not here cannot be emitted, since each is paid for
-# by the month, and the dashboard and the alarms can be held against it.
+# Every metric of ours, by the service that emits it. A name that is not here cannot be emitted: each metric costs money
+# every month, and a test holds the dashboard and the alarms against this table.
 COUNT, MILLISECONDS, SECONDS = MetricUnit.Count, MetricUnit.Milliseconds, MetricUnit.Seconds
 METRICS = {
     "scheduler": {
@@ -58,8 +58,8 @@ METRICS = {
 class Meter:
     """Collects a service's metrics, each of which `METRICS` must know; `flush` writes them out.
 
-    They have one dimension beside the service, the stack: a dimension from user input would be a bill without end.
-    Powertools' own `Metrics` is passed by: all of a process share one set, dimensions too.
+    They have one dimension beside the service, the stack: a dimension from user input could cost any sum.
+    Powertools' own `Metrics` is not used: all its instances in a process share one set, and its dimensions.
     """
 
     def __init__(self, service: str) -> None:
@@ -80,34 +80,30 @@ class Meter:
 
 
 def spread(values: Sequence[timedelta]) -> Sequence[timedelta]:
-    """Of values whose percentiles count, `VALUES_MAX` at the most: evenly spaced ones, in order of size.
+    """At most `VALUES_MAX` of the values, evenly spaced in order of size, so that they have the same percentiles.
 
-    An EMF line holds a hundred, and Powertools writes out all values of a metric for each that is added.
+    An EMF line holds a hundred values, and Powertools writes out all values of a metric for each one that is added.
     """
     if len(values) <= VALUES_MAX:
         return values
     in_order = sorted(values)
-    return [in_order[place * (len(in_order) - 1) // (VALUES_MAX - 1)] for place in range(VALUES_MAX)]
+    return [in_order[index * (len(in_order) - 1) // (VALUES_MAX - 1)] for index in range(VALUES_MAX)]
 
 
 def set_up(service: str) -> tuple[Logger, Meter]:
     """The function's logger and meter; the package's own loggers write through the same formatter."""
     logger = Logger(service=service, use_rfc3339=True, utc=True)
     package = logging.getLogger("dilamme")
-    package.handlers = [_handler(service)]
+    handler = logging.StreamHandler()
+    handler.setFormatter(LambdaPowertoolsFormatter(use_rfc3339=True, utc=True, service=service))
+    package.handlers = [handler]
     package.setLevel(logger.log_level)
     package.propagate = False
     return logger, Meter(service)
 
 
 def enable_loggers(logger: Logger) -> None:
-    """Puts right what users' modules may have done: `logging.config` disables all loggers that it is not told of."""
+    """Enables our loggers again: `logging.config` in a user's module disables every logger that it does not name."""
     for name, found in list(logging.root.manager.loggerDict.items()):
         if isinstance(found, logging.Logger) and f"{name}.".startswith(("dilamme.", f"{logger.name}.")):
             found.disabled = False
-
-
-def _handler(service: str) -> logging.Handler:
-    handler = logging.StreamHandler()
-    handler.setFormatter(LambdaPowertoolsFormatter(use_rfc3339=True, utc=True, service=service))
-    return handler

@@ -1,7 +1,7 @@
-"""The graph inside one batch: names resolved, cycles refused, failed dependencies carried on.
+"""The graph inside one batch: resolve names, refuse cycles, cancel the dependents of failed jobs.
 
-Jobs of the batch go by their index. Dependencies on jobs that are already stored cannot close a cycle, since a stored job
-never gains a dependency.
+A job of the batch is known by its index. Dependencies on jobs that are already stored cannot close a cycle, since a stored
+job never gains a dependency.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,10 +13,10 @@ Edges = Sequence[Sequence[int]]
 
 
 def resolve_refs(refs: Sequence[str | None], dependency_refs: Sequence[Sequence[str]]) -> list[list[int]]:
-    """For each job of the batch, the indices of the jobs whose names it gives. ``refs`` are the jobs' own names.
+    """For each job of the batch, the indices of the jobs that it depends on. ``refs`` are the jobs' own names.
 
     Raises:
-        InvalidInput: a name is used twice, unknown, or part of a cycle; the faults name it and the path.
+        InvalidInput: a name is used twice, unknown, or part of a cycle. The faults give the name or the cycle.
     """
     indices: dict[str, int] = {}
     faults: list[Fault] = []
@@ -27,8 +27,8 @@ def resolve_refs(refs: Sequence[str | None], dependency_refs: Sequence[Sequence[
     for index, names in enumerate(dependency_refs):
         if names:
             faults += [
-                Fault(f"/jobs/{index}/dependencyRefs/{place}", f"no job of the batch has the ref '{name}'")
-                for place, name in enumerate(names)
+                Fault(f"/jobs/{index}/dependencyRefs/{position}", f"no job of the batch has the ref '{name}'")
+                for position, name in enumerate(names)
                 if name not in indices
             ]
             edges[index] = list(dict.fromkeys(indices[name] for name in names if name in indices))
@@ -46,7 +46,7 @@ def resolve_refs(refs: Sequence[str | None], dependency_refs: Sequence[Sequence[
 
 
 def order(edges: Edges) -> list[int]:
-    """Indices with every job behind its dependencies.
+    """The indices, each job after its dependencies.
 
     Raises:
         graphlib.CycleError: there is no such order.
@@ -59,8 +59,8 @@ def order(edges: Edges) -> list[int]:
 def cancelled_from_the_start(edges: Edges, failed: Collection[int], cancelling: Collection[int]) -> frozenset[int]:
     """Indices of the jobs that are cancelled as they are stored.
 
-    ``failed`` are the jobs of which a stored dependency has failed already, ``cancelling`` those that ask to be cancelled
-    then. A job that is cancelled fails its own dependents.
+    ``failed`` are the jobs with a stored dependency that has failed already. ``cancelling`` are the jobs that ask to be
+    cancelled then. A job that is cancelled counts as failed to its own dependents.
     """
     cancelled: set[int] = set()
     for index in order(edges) if failed else ():

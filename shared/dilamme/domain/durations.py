@@ -1,9 +1,9 @@
-"""How long jobs take, as one worker has seen it: what sizes its claims and tells whether a job still fits."""
+"""The durations of jobs, as one worker has seen them: they size its claims, and say whether a job still fits its time."""
 
 from collections import deque
 from collections.abc import Iterable
 
-UNSEEN_SECONDS = 1.0  # a job of a type not yet timed counts as slow, so that the first claims are small
+UNSEEN_SECONDS = 1.0  # before any job was timed, jobs count as slow, so that the first claims are small
 _RECENT = 64
 _SAMPLES_MIN = 20
 _SAMPLES_MAX = 128
@@ -35,12 +35,12 @@ class Durations:
         return sum(self._recent) / len(self._recent) if self._recent else UNSEEN_SECONDS
 
     def high_seconds(self, type_: str) -> float | None:
-        """The seconds that all but the rarest jobs of a type stay under, or None while too few were seen.
+        """A duration that few jobs of a type exceed, in seconds; None while too few were seen.
 
-        The largest of the last 128: an estimate of the 99th percentile that errs to the safe side.
+        It is the largest of the last 128: an estimate of the 99th percentile that errs on the safe side.
         """
         return self._high.get(type_)
 
     def batch_size(self, runners: int, wait_seconds: float, limit: int) -> int:
-        """How many jobs keep ``runners`` busy for half of ``wait_seconds``, at least one each."""
+        """The number of jobs that keep ``runners`` busy for half of ``wait_seconds``; at least one each, at most ``limit``."""
         return min(limit, max(runners, int(runners * wait_seconds / 2 / max(self.typical_seconds, 1e-6))))

@@ -24,7 +24,7 @@ class ConfigurationError(DilammeError):
 
 
 class SchemaError(DilammeError):
-    """The database is not migrated, or to a version that this code does not know."""
+    """The database is not migrated, or has a version that this code does not know."""
 
     status = 503
     title = "Database not ready"
@@ -40,7 +40,7 @@ class DatabaseUnavailable(DilammeError):
 
 
 class OutcomeUnknown(DatabaseUnavailable):
-    """The connection was lost in mid-request: what was asked for may have been committed."""
+    """The connection was lost during a request: its changes may have been committed."""
 
     title = "Outcome unknown"
     code = "outcome-unknown"
@@ -48,7 +48,7 @@ class OutcomeUnknown(DatabaseUnavailable):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with a caller's input: where (a JSON pointer) and what to do about it."""
+    """One fault in a caller's input: its place (a JSON pointer), and what is wrong or to be done."""
 
     pointer: str
     detail: str

@@ -1,7 +1,6 @@
 """A job, its states, and the table of the transitions between them.
 
-Everything that may change a status stands in `TRANSITIONS`; a test reads each UPDATE in ``store/sql`` and holds it
-to an edge of this table.
+`TRANSITIONS` lists every change of a status. A test reads each UPDATE in ``store/sql`` and checks that it is one of them.
 """
 
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from uuid import UUID
 
 
 class Status(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
-    PENDING = "pending"  # waits: for its time, its dependencies, or a worker
+    PENDING = "pending"  # waits for its time, its dependencies, or a worker
     RUNNING = "running"  # claimed by a worker, under a lease
     COMPLETED = "completed"
     DEAD = "dead"  # out of attempts, or refused for good; can be replayed
@@ -36,10 +35,10 @@ TRANSITIONS: dict[str, tuple[Status, Status]] = {
 
 
 class OnDependencyFailure(StrEnum):
-    """What a job does when a dependency is dead or cancelled."""
+    """The effect of a dead or cancelled dependency on a job."""
 
-    WAIT = "wait"  # stays pending, visibly; a replay of the dependency revives it
-    CANCEL = "cancel"  # is cancelled too, and so are its own dependents that say the same
+    WAIT = "wait"  # stays pending, visibly; a replay of the dependency may free it
+    CANCEL = "cancel"  # is cancelled too, and so are its own dependents with the same wish
 
 
 class Reason(StrEnum):
@@ -50,7 +49,7 @@ class Reason(StrEnum):
     RETRY = "retry"  # the handler asked for another attempt
     FAIL = "fail"  # the handler said that no attempt will help
     RESULT = "result"  # the handler's result cannot be stored
-    WORKER_LOST = "worker_lost"  # the worker's process ended under it
+    WORKER_LOST = "worker_lost"  # the worker's process ended before the job did
     UNKNOWN_TYPE = "unknown_type"  # no worker knew its type for the whole grace
     DEPENDENCY_FAILED = "dependency_failed"
     CANCELLED = "cancelled"
@@ -58,7 +57,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a lane: what the comparator and the scheduler need of a ready job."""
+    """A ready job at the head of a lane, with the fields that the comparator and the scheduler need."""
 
     id: UUID
     priority: int
@@ -67,9 +66,9 @@ class Head:
 
 
 class Claim(NamedTuple):
-    """A job in a worker's hands. (id, attempt, token) is the fence of every later statement.
+    """A job that a worker has claimed. (id, attempt, token) is the fence of every later statement.
 
-    A tuple: workers make hundreds at a time, and a frozen dataclass sets each field through a call.
+    A tuple, since workers make hundreds at a time: a frozen dataclass would set each field by a call.
     """
 
     id: UUID
@@ -89,7 +88,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A running job as a rescuer sees it, who knows no handler: its fence, and what decides over another attempt."""
+    """A running job for the rescue, which knows no handler: its fence, and the values that decide on another attempt."""
 
     id: UUID
     type: str
@@ -103,7 +102,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A job that has just ended, as its fenced update returned it."""
+    """A job that has just ended, as its update returned it."""
 
     id: UUID
     type: str

@@ -1,4 +1,4 @@
-"""How a claim may end, and which end a failure leads to."""
+"""The ways in which a claim ends, and the one to which a failure leads."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -37,7 +37,7 @@ class Bury:
 class Return:
     """The claim costs no attempt: never started, snoozed, or of an unknown type.
 
-    Without a delay the job keeps its ready time, and so its place in line.
+    Without a delay the job keeps its ready time, and so its position in line.
     """
 
     delay_seconds: float | None = None
@@ -48,7 +48,7 @@ Outcome = Complete | RetryLater | Bury | Return
 
 
 class Attempted(Protocol):
-    """What the decision looks at."""
+    """The fields that the decision needs."""
 
     @property
     def attempt(self) -> int: ...
@@ -59,7 +59,7 @@ class Attempted(Protocol):
 def after_failure(
     job: Attempted, reason: Reason, message: str, backoff: Backoff, rand: float, after_seconds: float | None = None
 ) -> RetryLater | Bury:
-    """Another attempt, after its backoff or ``after_seconds`` if the handler named a time; or the dead letters."""
+    """Another attempt, after ``after_seconds`` or else the backoff; or the dead letters, after the last attempt."""
     message = shorten(message)
     if job.attempt >= job.max_attempts:
         return Bury(reason, message)
@@ -68,7 +68,7 @@ def after_failure(
 
 
 def after_loss(job: Attempted, backoff: Backoff, rand: float) -> RetryLater | Bury:
-    """The worker's process ended under the job. The first time it runs again at once: most likely it was not its fault."""
+    """The end of a job whose worker's process ended. The first time it runs again at once: most likely it is not at fault."""
     after_seconds = 0.0 if job.attempt == 1 else None
     return after_failure(
         job, Reason.WORKER_LOST, "the worker's process ended before the job did", backoff, rand, after_seconds
@@ -76,7 +76,7 @@ def after_loss(job: Attempted, backoff: Backoff, rand: float) -> RetryLater | Bu
 
 
 def shorten(message: str) -> str:
-    """``message`` as PostgreSQL can hold it: no NUL, no half surrogate pair, at most `MESSAGE_CHARACTERS_MAX`."""
+    """``message`` in a form that PostgreSQL can hold: no NUL, no half surrogate pair, `MESSAGE_CHARACTERS_MAX` at most."""
     clean = message.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
     if len(clean) <= MESSAGE_CHARACTERS_MAX:
         return clean

@@ -1,4 +1,4 @@
-"""The patterns that names must follow, and how each is told in words."""
+"""The patterns that names must follow, and each of them in words."""
 
 import re
 
@@ -13,5 +13,5 @@ IN_WORDS = {
 
 
 def follows(pattern: str, text: str) -> bool:
-    """Does the whole of ``text`` match one of the patterns? Python's `$` would let a line's end pass after it."""
+    """Does the whole of ``text`` match one of the patterns? Python's `$` alone would allow a line break at the end."""
     return re.fullmatch(pattern.strip("^$"), text) is not None

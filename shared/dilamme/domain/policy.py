@@ -1,7 +1,7 @@
-"""How often a job is tried, for how long, and how long it waits in between.
+"""The number of a job's attempts, the time of each, and the wait in between.
 
 One rule decides each of them: the job's own value, else its type's, else the setting. `store/sql/job_types.sql` states it
-in SQL, for those who know no handler.
+in SQL, for the functions that know no handler.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Declared(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The values that hold where neither a job nor its type gives any."""
+    """The values for a job if neither it nor its type gives any."""
 
     max_attempts: int
     timeout_seconds: float
@@ -31,15 +31,15 @@ class Policy:
     backoff_cap_seconds: float
 
     def attempts(self, declared: int | None) -> int:
-        """With how many failed attempts a job is dead, by its own or its type's value."""
+        """The number of failed attempts after which a job is dead; ``declared`` is its own or its type's."""
         return self.max_attempts if declared is None else declared
 
     def timeout(self, declared: Declared) -> float:
-        """The seconds that one attempt has."""
+        """The timeout of one attempt, in seconds."""
         return self.timeout_seconds if declared.timeout_seconds is None else declared.timeout_seconds
 
     def backoff(self, declared: Declared | None = None) -> Backoff:
-        """The backoff of a type, or of one that declares nothing."""
+        """The backoff of a type; without one, the settings'."""
         base = None if declared is None else declared.backoff_base_seconds
         cap = None if declared is None else declared.backoff_cap_seconds
         return Backoff(

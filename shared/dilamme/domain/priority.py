@@ -2,10 +2,10 @@
 
     effective = max(1, priority - floor(wait / ageing_seconds))
 
-Inside one original priority the order never changes with ``now``: who became ready earlier has aged at least as
-much. So an index on (ready_at, created_at, id) is in effective order for every ``now``, and three index heads merge
-into the global order (ARCHITECTURE, one job's life). `store/sql/lanes.sql` states the same formula in SQL; a property test holds the
-two equal.
+Inside one original priority the order never changes with ``now``: a job that became ready earlier has aged at least as
+much. So an index on (ready_at, created_at, id) is in effective order for every ``now``, and three index heads merge into
+the global order (ARCHITECTURE, one job's life). `store/sql/lanes.sql` states the same formula in SQL; a property test
+holds the two equal.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Key = tuple[int, datetime, datetime, int]
 
 
 class Orderable(Protocol):
-    """What the comparator looks at."""
+    """The fields that the comparator reads."""
 
     @property
     def id(self) -> UUID: ...
@@ -53,7 +53,7 @@ def effective_priority(priority: int, ready_at: datetime, now: datetime, ageing_
 
 
 def aged_by(steps: int, now: datetime, ageing_seconds: float) -> datetime | None:
-    """The latest ready time at which a job has aged by ``steps`` by ``now``; None if it never does, or not in our era."""
+    """The latest ready time with which a job has aged by ``steps`` at ``now``; None if no time is early enough."""
     try:
         step = timedelta(microseconds=round(ageing_seconds * 1_000_000))
         return now - steps * step if step else None
@@ -64,10 +64,12 @@ def aged_by(steps: int, now: datetime, ageing_seconds: float) -> datetime | None
 def order_key(now: datetime, ageing_seconds: float) -> Callable[[Orderable], Key]:
     """The comparator at ``now``: gives a job's key, its four levels; smaller is more urgent. Times must be in UTC.
 
-    Made once a tick and asked of every head, so the formula has become two times to compare with, and the levels a tuple,
-    which C makes and compares; one integer of all of them is made in Python.
+    It is made once a tick and called for every head. So the formula is reduced to two times to compare with. The key is
+    a tuple, made and compared in C; the rival, one integer of all four levels, would be made in Python.
     """
-    once, twice = (_end_of(aged_by(steps, now, ageing_seconds)) for steps in (1, 2))
+    # The first times that are too late to have aged once, and twice. Without ageing no time is early enough.
+    latest = [aged_by(steps, now, ageing_seconds) for steps in (1, 2)]
+    once, twice = [FIRST_MOMENT if moment is None else moment + _MICROSECOND for moment in latest]
 
     def key(job: Orderable) -> Key:
         effective, ready_at = job.priority, job.ready_at
@@ -76,8 +78,3 @@ def order_key(now: datetime, ageing_seconds: float) -> Callable[[Orderable], Key
         return effective, ready_at, job.created_at, job.id.int
 
     return key
-
-
-def _end_of(latest: datetime | None) -> datetime:
-    """The first time after ``latest``; where there is none, one that nothing precedes."""
-    return FIRST_MOMENT if latest is None else latest + _MICROSECOND

@@ -1,15 +1,14 @@
-"""A job's place in line, without looking at those before it.
+"""A job's position in line, without a look at the jobs ahead of it.
 
-Inside one lane the comparator's order is (ready time, creation, id), whatever the time, so the jobs that precede a
-given one are a lane's first n. Where they end follows from the ageing formula alone, which leaves PostgreSQL an index
-range to count.
+Inside one lane the comparator's order is (ready time, creation, id), at any time. So the jobs that precede a given one are
+the lane's first n. The ageing formula alone says where they end, and PostgreSQL has to count only a range of an index.
 """
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from dilamme.domain.priority import FIRST_MOMENT, HIGHEST, LOWEST, Orderable, aged_by, effective_priority
+from dilamme.domain.priority import FIRST_MOMENT, HIGHEST, PRIORITIES, Orderable, aged_by, effective_priority
 
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 _LAST_ID = UUID(int=2**128 - 1)
@@ -17,7 +16,7 @@ _LAST_ID = UUID(int=2**128 - 1)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bound:
-    """The end of a lane's part: the jobs below it, as (ready_at, created_at, id), precede the job in question."""
+    """The end of a lane's first part: the jobs below it, as (ready_at, created_at, id), precede the given job."""
 
     ready_at: datetime
     created_at: datetime
@@ -25,19 +24,18 @@ class Bound:
 
 
 def bounds(job: Orderable, now: datetime, ageing_seconds: float) -> dict[int, Bound]:
-    """For each priority, where the ready jobs end that come before ``job``, itself ready at ``now``."""
-    return {priority: _bound(priority, job, now, ageing_seconds) for priority in range(HIGHEST, LOWEST + 1)}
+    """For each priority, the end of the jobs ahead of ``job``, which is ready at ``now``.
 
-
-def _bound(priority: int, job: Orderable, now: datetime, ageing_seconds: float) -> Bound:
-    """Those of a more urgent effective priority, and of those of the same one whoever is before ``job``.
-
+    Two kinds are ahead: all jobs of a more urgent effective priority, and those of the same one that come before ``job``.
     Both are beginnings of the lane, so their union is the longer one.
     """
     effective = effective_priority(job.priority, job.ready_at, now, ageing_seconds)
-    more_urgent = _until(_aged_to(priority, effective - 1, now, ageing_seconds))
-    as_urgent = _until(_aged_to(priority, effective, now, ageing_seconds))
-    return max(more_urgent, min(as_urgent, Bound(job.ready_at, job.created_at, job.id)))
+    ends = {}
+    for priority in PRIORITIES:
+        more_urgent = _until(_aged_to(priority, effective - 1, now, ageing_seconds))
+        as_urgent = _until(_aged_to(priority, effective, now, ageing_seconds))
+        ends[priority] = max(more_urgent, min(as_urgent, Bound(job.ready_at, job.created_at, job.id)))
+    return ends
 
 
 def _until(ready_at: datetime) -> Bound:
@@ -45,7 +43,7 @@ def _until(ready_at: datetime) -> Bound:
 
 
 def _aged_to(priority: int, effective: int, now: datetime, ageing_seconds: float) -> datetime:
-    """The latest ready time at which a job of ``priority`` is of priority ``effective`` or more urgent by ``now``."""
+    """The latest ready time with which a job of ``priority`` has aged to ``effective``, or further, by ``now``."""
     steps = priority - effective
     if steps <= 0:
         return now

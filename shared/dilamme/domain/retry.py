@@ -1,18 +1,18 @@
-"""When a failed attempt is tried again: exponential backoff, half of it fixed and half random.
+"""The wait before a retry: exponential backoff, half of it fixed and half random.
 
-"Equal jitter" of M. Brooker, *Exponential Backoff and Jitter* (AWS Architecture Blog, 2015): the fixed half keeps
-pressure off what just failed, the random half spreads a thousand jobs that failed together. Full jitter spreads
-wider but may retry at once.
+This is "equal jitter" of M. Brooker, *Exponential Backoff and Jitter* (AWS Architecture Blog, 2015). The fixed half gives a
+failing service time to recover; the random half spreads a thousand jobs that failed together. The rival, full jitter,
+spreads wider, but may retry at once.
 """
 
 from dataclasses import dataclass
 
-SECONDS_MAX = 100 * 365 * 86_400  # a century: what is added to a time, or taken from it, stays a time to PostgreSQL
+SECONDS_MAX = 100 * 365 * 86_400  # a century: more, added to a time, could leave PostgreSQL's range
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait, in seconds: ``base`` after the first failure, doubling, never over ``cap``."""
+    """The wait in seconds: ``base_seconds`` after the first failure, then doubled each time, up to ``cap_seconds``."""
 
     base_seconds: float
     cap_seconds: float

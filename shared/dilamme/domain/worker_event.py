@@ -1,4 +1,4 @@
-"""The event that a worker is invoked with: written by whoever wakes it, read by the worker and by its rescue."""
+"""The event of a worker's invocation: its waker writes it, the worker and its rescue read it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class WorkerEvent:
-    """A worker's slot and its token; the ids that the scheduler's heap chose for it, and the `now` of that choice."""
+    """A worker's slot and token; the ids that the scheduler's heap chose for it, and the time of that choice."""
 
     slot: int
     token: UUID
@@ -17,7 +17,7 @@ class WorkerEvent:
     ticked_at: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The event as Lambda carries it."""
+        """The event as JSON for Lambda."""
         return {
             "slot": self.slot,
             "token": str(self.token),
@@ -27,7 +27,7 @@ class WorkerEvent:
 
     @classmethod
     def from_json(cls, event: Mapping[str, Any]) -> Self:
-        """The event that Lambda brought.
+        """The event from Lambda's JSON.
 
         Raises:
             KeyError, ValueError: it is none of ours.

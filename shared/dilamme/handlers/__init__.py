@@ -1,1 +1,1 @@
-"""What users' code meets: the registry, the context of a job, the signals that a handler raises."""
+"""The interface to users' code: the registry, the context of a job, the signals that a handler raises."""

@@ -14,7 +14,7 @@ logger = logging.getLogger("dilamme.job")
 
 
 class _JobLogger(logging.LoggerAdapter[logging.Logger]):
-    """Adds the job's id, type and attempt to each line, beside what the caller adds."""
+    """Adds the job's id, type and attempt to each line, beside the caller's own fields."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
@@ -24,7 +24,7 @@ class _JobLogger(logging.LoggerAdapter[logging.Logger]):
 class Context:
     """The job that a handler runs for: its id, its attempt, its time, its logger, the results of its dependencies.
 
-    One is made for every job, so the parts that few handlers ask for are made when they are asked for.
+    One is made for every job, so parts that few handlers use are made at their first use.
     """
 
     def __init__(self, claim: Claim, ends_by: float, ask: Callable[[UUID], dict[UUID, Any]]) -> None:
@@ -49,16 +49,16 @@ class Context:
 
     @property
     def max_attempts(self) -> int:
-        """With how many failed attempts the job is dead."""
+        """The number of failed attempts after which the job is dead."""
         return self._claim.max_attempts
 
     @cached_property
     def deadline(self) -> datetime:
-        """When this attempt is out of time (UTC)."""
+        """The time (UTC) at which this attempt has used up its timeout."""
         return datetime.now(UTC) + timedelta(seconds=self.remaining_seconds())
 
     def remaining_seconds(self) -> float:
-        """How much of this attempt's time is left."""
+        """The seconds that are left to this attempt."""
         return self._ends_by - time.monotonic()
 
     @cached_property
@@ -68,5 +68,5 @@ class Context:
 
     @cached_property
     def dependency_results(self) -> dict[UUID, Any]:
-        """What the jobs that this one waited for returned, by their ids; fetched when first asked for."""
+        """The results of the jobs that this one waited for, by their ids; fetched at the first use."""
         return self._ask(self.job_id)

@@ -8,8 +8,8 @@ DEMO = "demo"
 
 
 def load_jobs(folder: Path, *, demo: bool) -> None:
-    """Imports every module below ``folder``, which registers the handlers in it; the demo.* ones only with ``demo``."""
-    sys.path.insert(0, str(folder.parent))  # so that a module of handlers can import another as jobs.<name>
+    """Imports every module below ``folder``: the import registers its handlers. Those of demo.* need ``demo``."""
+    sys.path.insert(0, str(folder.parent))  # a module of handlers can then import another one as jobs.<name>
     for file in sorted(folder.rglob("*.py")):
         name = ".".join(file.relative_to(folder).with_suffix("").parts)
         if not name.endswith("__init__") and (demo or name != DEMO):

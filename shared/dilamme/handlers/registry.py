@@ -1,6 +1,7 @@
 """The job types that a worker knows.
 
-Handlers are looked up here and nowhere else: a type that came in over HTTP never names a module or a function.
+A handler is looked up here and nowhere else: a type in a request never names a module or a function, or a caller could run
+any code.
 """
 
 import inspect
@@ -19,7 +20,7 @@ H = TypeVar("H", bound=Handler)
 
 @dataclass(frozen=True, slots=True)
 class JobType:
-    """A registered handler and what its type asks for; None leaves it to the settings."""
+    """A registered handler and its type's own values; None leaves a value to the settings."""
 
     type: str
     handler: Handler
@@ -39,7 +40,7 @@ class Registry(Mapping[str, JobType]):
         return self._types[type_]
 
     def find(self, type_: str) -> JobType | None:
-        """A type, or None if it is not registered. Asked for every claim: `get`, of `Mapping`, takes two calls more."""
+        """A type, or None if it is not registered. Called for every claim: `Mapping.get` would need two calls more."""
         return self._types.get(type_)
 
     def __iter__(self) -> Iterator[str]:
@@ -62,7 +63,7 @@ class Registry(Mapping[str, JobType]):
 
         Args:
             type_: as in ``POST /jobs``: ``[a-z][a-z0-9_.-]{0,99}``.
-            max_attempts: 1 to 25; a job's own value beats it, it beats the setting.
+            max_attempts: 1 to 25. A job's own value goes before it; it goes before the setting.
             timeout_seconds: of one attempt. Past it the worker's process ends.
             backoff_base_seconds: of the first retry; it doubles.
             backoff_cap_seconds: of any retry.
@@ -89,37 +90,33 @@ class Registry(Mapping[str, JobType]):
             )
         if wrong := _wrong_with(job_type.handler):
             raise ConfigurationError(f"job type '{job_type.type}': {_place(job_type.handler)} {wrong}")
+        attempts = job_type.max_attempts
+        if attempts is not None:
+            if isinstance(attempts, bool) or not isinstance(attempts, int) or not 1 <= attempts <= 25:
+                raise ConfigurationError(
+                    f"job type '{job_type.type}': max_attempts must be a whole number from 1 to 25, not {attempts!r}"
+                )
+            attempts = int(attempts)
         self._types[job_type.type] = replace(
             job_type,
-            max_attempts=_attempts(job_type),
+            max_attempts=attempts,
             timeout_seconds=_seconds(job_type, "timeout_seconds"),
             backoff_base_seconds=_seconds(job_type, "backoff_base_seconds"),
             backoff_cap_seconds=_seconds(job_type, "backoff_cap_seconds"),
         )
 
-    def refuse_timeouts_over(self, most_seconds: float) -> None:
-        """Holds every type to what the worker's own time allows.
+    def refuse_timeouts_over(self, limit_seconds: float) -> None:
+        """Checks that every type's timeout fits into the worker's own time.
 
         Raises:
             ConfigurationError: a type's timeout does not fit.
         """
         for job_type in self._types.values():
-            if job_type.timeout_seconds is not None and job_type.timeout_seconds > most_seconds:
+            if job_type.timeout_seconds is not None and job_type.timeout_seconds > limit_seconds:
                 raise ConfigurationError(
                     f"job type '{job_type.type}' asks for a timeout of {job_type.timeout_seconds:g} s, but the worker has"
-                    f" {most_seconds:g} s: lower it, or raise DILAMME_WORKER_TIMEOUT_SECONDS and the function's own timeout"
+                    f" {limit_seconds:g} s: lower it, or raise DILAMME_WORKER_TIMEOUT_SECONDS and the function's own timeout"
                 )
-
-
-def _attempts(job_type: JobType) -> int | None:
-    value = job_type.max_attempts
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 25:
-        raise ConfigurationError(
-            f"job type '{job_type.type}': max_attempts must be a whole number from 1 to 25, not {value!r}"
-        )
-    return int(value)
 
 
 def _seconds(job_type: JobType, name: str) -> float | None:
@@ -141,11 +138,11 @@ def _wrong_with(handler: Any) -> str | None:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             return "is a generator, of which a call runs nothing: return its result instead"
     if hasattr(handler, "__signature__") or (hasattr(handler, "__wrapped__") and type(handler) is not FunctionType):
-        return None  # a decorator may show the signature of what it wraps, and add to the arguments
+        return None  # a decorator may show the signature of the wrapped function, and add arguments itself
     try:
         signature = inspect.signature(handler, follow_wrapped=False)
     except Exception:
-        return None  # a built-in one has none; from Python 3.14 on, annotations for a type checker alone may hide it
+        return None  # built-in functions have none; from Python 3.14 on, an annotation that fails to evaluate hides it
     try:
         signature.bind(None, None)
     except TypeError as error:

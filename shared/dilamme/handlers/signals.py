@@ -6,7 +6,7 @@ from typing import Any
 class Signal(Exception):
     """A handler raises it to say how its attempt ends.
 
-    A copy keeps what was said, whatever a subclass's own ``__init__`` takes.
+    A copy or a pickle keeps its values, even if a subclass's ``__init__`` has other arguments.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -20,13 +20,13 @@ def _without_init(kind: type[Signal], args: tuple[Any, ...]) -> Signal:
 class Retry(Signal):
     """Raised by a handler: this attempt failed; try again after ``after`` seconds (else after the type's backoff)."""
 
-    after_seconds: float | None = None  # of a subclass that does not call `__init__`
+    after_seconds: float | None = None  # the default for a subclass that does not call `__init__`
 
     def __init__(self, message: str = "the handler asked for a retry", *, after: float | None = None) -> None:
         if not isinstance(message, str):  # Retry(60) reads like Snooze(60)
             raise TypeError("Retry takes a message; the time is Retry(after=60)")
         super().__init__(message)
-        self.after_seconds = None if after is None else float(after)  # what is no number fails here, in the handler
+        self.after_seconds = None if after is None else float(after)  # a value that is no number fails in the handler
 
 
 class Snooze(Signal):
@@ -35,7 +35,7 @@ class Snooze(Signal):
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is None:  # `raise Snooze`, like `raise Retry`
             raise TypeError("Snooze takes the seconds: Snooze(60)")
-        self.seconds = float(seconds)  # what is no number fails here, in the handler
+        self.seconds = float(seconds)  # a value that is no number fails here, in the handler
         super().__init__(f"snoozed for {self.seconds:g} s")
 
 

@@ -1,1 +1,1 @@
-"""The scheduler function: leads, ticks, and does the chores."""
+"""The scheduler function: leads, ticks, and does the maintenance."""

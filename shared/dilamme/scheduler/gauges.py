@@ -1,4 +1,4 @@
-"""Measure what the dashboard shows and the alarms watch: now and then, not at every tick, and at a bounded cost."""
+"""The measurements for the dashboard and the alarms: not at every tick, and at a bounded cost."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dilamme.settings import Settings
 from dilamme.store import slots, stats
 from dilamme.store.connection import Connection
 
-JOBS_COUNTED_MAX = 10_000  # a dashboard that says "10,000 or more" says enough, and the count stays under 10 ms
+JOBS_COUNTED_MAX = 10_000  # "10,000 or more" is enough for a dashboard, and the count stays under 10 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Gauges:
 
 
 def gauge(connection: Connection, settings: Settings) -> Gauges:
-    """Reads all of it; every value is from a snapshot of its own."""
+    """Reads all gauges, each group in a snapshot of its own."""
     counted = stats.count_jobs(connection, dict.fromkeys(("ready", "running", "dead"), JOBS_COUNTED_MAX))
     jobs = Counter({(one.kind, one.priority): one.jobs for one in counted})
     pulse = stats.pulse(connection)

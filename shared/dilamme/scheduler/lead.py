@@ -1,7 +1,7 @@
-"""The scheduler's loop: lead until a successor takes over, tick on absolute deadlines, wake for jobs that fall due between.
+"""The scheduler's loop: lead until a successor takes over, tick on absolute deadlines, dispatch jobs that fall due between.
 
-Triggers come late, twice, or not at all, so the loop outlives its minute: the next scheduler takes the lead from it,
-and there is neither a gap nor a doubled tick (ARCHITECTURE, invariant 9).
+Triggers come late, twice, or not at all. So the loop lives longer than its minute, until the next scheduler takes the lead
+from it: there is neither a gap nor a doubled tick (ARCHITECTURE, invariant 9).
 """
 
 import time
@@ -23,7 +23,7 @@ from dilamme.store.reconnecting import Reconnecting
 NEAR_FUTURE_JOBS_MAX = 5_000
 WHEEL_SLOT_MICROSECONDS = 10_000
 WHEEL_SLOTS = 256
-# The database's clock is read over a network: wake this much after the time, or the look may come just before it.
+# The database's clock is read over a network. Wake this much after the time: else the dispatch may come just before it.
 WAKE_LATE_SECONDS = 0.003
 PRUNE_EVERY_TICKS = 30
 STOP_BEFORE_DEADLINE_SECONDS = 10.0
@@ -34,7 +34,7 @@ Observe = Callable[[Dispatch, float, float], None]
 
 @dataclass(slots=True)
 class Led:
-    """The deeds of a loop, and how it ended: taken over, idle, or out of time."""
+    """The counts of a loop, and how it ended: taken over, idle, or out of time."""
 
     ticks: int = 0
     missed: int = 0
@@ -64,10 +64,10 @@ def lead(
 
 
 def next_deadline(deadline: float, now: float, tick_seconds: float) -> tuple[float, int]:
-    """The beat to run next, on the grid of ``deadline``, and how many before it were missed.
+    """The next tick's time, on the grid of ``deadline``, and the number of missed ticks before it.
 
-    Missed beats are skipped, not replayed: a tick looks at the whole state, so one late tick does the work of all. The
-    last of them is run at once: skipped for the sake of a few milliseconds, it would leave a gap of two beats.
+    Missed ticks are skipped, not made up for: a tick looks at the whole state, so one late tick does the work of all. The
+    last one is run at once: without it a delay of a few milliseconds would leave a gap of two ticks.
     """
     missed = max(0, int((now - deadline) // tick_seconds) - 1)
     return deadline + (missed + 1) * tick_seconds, missed
@@ -133,13 +133,13 @@ class _Loop:
             if dispatched is None:
                 self.led.taken_over = True
                 return
-            # By the database's own clock: our guess at it may be ahead by half a slow round trip. A job that was not due
-            # yet when we looked must stay in the wheel, or it would wait for the next tick.
+            # By the database's own clock: our estimate of it may be ahead by half a slow round trip. A job that was not
+            # due at the dispatch must stay in the wheel, or it would wait for the next tick.
             wheel.advance(microseconds(dispatched.now))
             clock_offset = min(clock_offset, _seconds(dispatched.now) - before)
 
     def _leave_if_idle(self) -> None:
-        """Resigns, commits, then looks once more: whoever made work due meanwhile saw a leader and woke none."""
+        """Resigns, commits, then looks once more: a caller who made work due before saw a leader, and woke none."""
         connection, settings = self._database.connection, self._settings
         if lease.upcoming(connection, settings.watch_seconds):
             self._busy_at = time.monotonic()

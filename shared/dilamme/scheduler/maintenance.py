@@ -15,10 +15,10 @@ PRUNE_JOBS_MAX = 500
 
 
 def sweep(connection: Connection, epoch: int) -> int:
-    """Holds some counters against their parents and mends those that disagree; how many did.
+    """Compares some counters with their parents and mends the wrong ones; how many were wrong.
 
-    The gate at the claim makes a wrong counter harmless, but a job with one too high would wait for ever. Each call
-    goes on where the last one stopped, so all blocked jobs are seen in turn.
+    The gate at the claim makes a counter that is too low harmless, but a job with one too high would wait for ever. Each
+    call goes on where the last one stopped, so that every blocked job has its turn.
     """
     checked = dependencies.sweep(connection, SWEEP_JOBS_MAX)
     blocked = [job.id for job in checked if job.blocked]
@@ -39,7 +39,7 @@ def _mend(connection: Connection, ids: list[UUID]) -> None:
 
 
 def prune(connection: Connection, settings: Settings) -> int:
-    """Deletes a bounded number of jobs past their retention; how many. A job that a live one waits on stays."""
+    """Deletes a bounded number of jobs past their retention; how many. A job stays while a live one waits on it."""
     return sum(
         prune_status(connection, status, keep_seconds)
         for status, keep_seconds in (

@@ -1,4 +1,4 @@
-"""The metrics of a scheduler: its ticks, and the queue as it finds it."""
+"""The metrics of a scheduler: its ticks, and the gauges of the queue."""
 
 import logging
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class TickMetrics:
         self._ticks = 0
 
     def observe(self, dispatched: Dispatch, lag_seconds: float, seconds: float) -> None:
-        """Adds a tick, flushed with the gauges: a loop that is killed takes no more than their interval with it."""
+        """Adds a tick. Metrics are flushed with the gauges: a loop that is killed loses those of one interval at most."""
         meter = self._meter
         meter.add("Ticks", 1)
         meter.add("TickLag", lag_seconds * 1000)
@@ -36,7 +36,7 @@ class TickMetrics:
         if self._ticks % GAUGE_EVERY_TICKS == 0:
             try:
                 self._add_gauges()
-            except psycopg.Error as error:  # a failed measurement must not cost a tick
+            except psycopg.Error as error:  # a failed measurement must not end a tick
                 logger.warning("gauges not read", extra={"error": str(error)})
             meter.flush()
         self._ticks += 1

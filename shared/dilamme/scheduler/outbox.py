@@ -1,4 +1,4 @@
-"""Announce the dead on the queue: at least once, so that a crash between the two loses nothing."""
+"""Send dead letters to the queue: at least once, so that a crash between sending and deleting loses nothing."""
 
 import logging
 
@@ -14,7 +14,7 @@ HOLD_SECONDS = 30.0
 
 
 def send_outbox(connection: Connection, settings: Settings) -> int:
-    """Sends up to `LETTERS_MAX` messages; how many the queue took. What it did not take is tried again later."""
+    """Sends up to `LETTERS_MAX` messages; how many the queue accepted. The others are sent again later."""
     letters = outbox.pick(connection, LETTERS_MAX, HOLD_SECONDS)
     taken = 0
     for start in range(0, len(letters), BATCH_MESSAGES_MAX):

@@ -29,7 +29,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The findings and deeds of a tick. ``now`` is its one `now`; counts are of this tick."""
+    """The result of a tick. ``now`` is its one time; the counts are of this tick alone."""
 
     now: datetime
     ready: int  # heads seen, at most three times the jobs that the free slots could take
@@ -38,7 +38,7 @@ class Dispatch:
 
 
 def tick(connection: Connection, settings: Settings, leader: Leader, executor: Executor) -> Dispatch | None:
-    """Renews the lease, hands the most urgent jobs to workers, then does the chores. None if another leads."""
+    """Renews the lease, hands the most urgent jobs to workers, then does the maintenance. None if another leads."""
     dispatched = dispatch(connection, settings, leader, executor)
     if dispatched is not None:
         if expire(connection, settings).due:
@@ -49,7 +49,7 @@ def tick(connection: Connection, settings: Settings, leader: Leader, executor: E
 
 
 def dispatch(connection: Connection, settings: Settings, leader: Leader, executor: Executor) -> Dispatch | None:
-    """The tick's first half, also run alone when the timing wheel says that something has fallen due."""
+    """The tick's first half. It also runs alone, when a job of the timing wheel has fallen due."""
     with transaction(connection):
         now = lease.renew(connection, leader.owner, leader.epoch, settings.leader_lease_seconds)
         if now is None:

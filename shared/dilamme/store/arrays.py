@@ -1,4 +1,4 @@
-"""Arrays for PostgreSQL, made by hand for hundreds of values: psycopg's own dumper looks at each by itself."""
+"""Arrays for PostgreSQL, made by hand since they have hundreds of values: psycopg's dumper adapts each one by itself."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from struct import pack
@@ -14,19 +14,19 @@ _UUID = psycopg.adapters.types["uuid"]
 
 
 class UuidArray(bytes):
-    """A ``uuid[]`` in PostgreSQL's binary format (``array_recv``), which it reads faster than the text.
+    """A ``uuid[]`` in PostgreSQL's binary format (``array_recv``), which PostgreSQL reads faster than text.
 
-    Only for our own cursors (`dilamme.store.connection.cursor`), which know the dumper for it.
+    Only our own cursors (`dilamme.store.connection.cursor`) have the dumper for it.
     """
 
     def __new__(cls, values: Collection[UUID]) -> Self:
-        """Of one dimension, from place 1 on, without NULLs; before each value stands its length."""
+        """One dimension, the first index 1, no NULLs; each value comes after its length."""
         head = pack("!5I", 1, 0, _UUID.oid, len(values), 1)
         return super().__new__(cls, head + b"".join([b"\0\0\0\x10" + value.int.to_bytes(16) for value in values]))
 
 
 class UuidArrayDumper(Dumper):
-    """Hands it over as it is."""
+    """Sends it unchanged."""
 
     format = Format.BINARY
     oid = _UUID.array_oid
@@ -41,13 +41,13 @@ def number_array(values: Iterable[int]) -> str:
 
 
 def word_array(values: Iterable[str]) -> str:
-    """A ``text[]`` of texts that hold neither quotes nor backslashes, such as names of types and statuses."""
+    """A ``text[]`` of texts without quotes and backslashes, such as names of types and statuses."""
     return _array([f'"{value}"' for value in values])
 
 
 def text_array(values: Sequence[str]) -> str:
-    """A ``text[]``, or an array of anything that is given by its text."""
-    # Quoted all at once where none of them holds what they are joined by: JSON does not, where it is not pretty.
+    """A ``text[]``, or an array of another type whose values are given as text."""
+    # Quoted all at once, unless a text contains the separator. JSON without indentation does not.
     joined = "\n".join(values)
     if joined.count("\n") >= len(values):
         return _array([_quoted(value) for value in values])
@@ -55,8 +55,9 @@ def text_array(values: Sequence[str]) -> str:
 
 
 def sparse_array(values: Sequence[T | None], spell: Callable[[T], str] = str) -> str:
-    """An array of anything, by its text, for an ``unnest`` beside fuller ones: that fills a shorter one up with NULL, so
-    of None alone it is empty.
+    """An array of values given as text, for an ``unnest`` beside longer arrays; it is empty if all values are None.
+
+    ``unnest`` fills a shorter array up with NULL, so the NULLs need not be sent.
     """
     if values.count(None) == len(values):
         return _array(())

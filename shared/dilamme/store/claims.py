@@ -15,7 +15,7 @@ from dilamme.store.connection import Connection, fetch_as, fetch_tuples
 
 
 class Fence(Protocol):
-    """The three values that a claim is known by: a statement that does not match all three touches nothing."""
+    """The three values of a claim. A statement that does not match all three touches no row."""
 
     @property
     def id(self) -> UUID: ...
@@ -30,7 +30,7 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 def complete(connection: Connection, ends: Sequence[tuple[Fence, Complete]]) -> tuple[set[UUID], list[Ended]]:
-    """Completes jobs; the ids of those that were still ours, and more of those among them that have a series."""
+    """Completes jobs; the ids of those that were still ours, and in full the ones that belong to a series."""
     done: set[UUID] = set()
     recurring: list[Ended] = []
     for claims in _by_fence(ends):
@@ -44,7 +44,7 @@ def complete(connection: Connection, ends: Sequence[tuple[Fence, Complete]]) -> 
 
 
 def bury(connection: Connection, ends: Sequence[tuple[Fence, Bury]]) -> list[Ended]:
-    """Sends jobs to the dead letters; those that were still ours."""
+    """Makes jobs dead; returns those that were still ours."""
     return [
         Ended(*row)
         for claims in _by_fence(ends)
@@ -53,7 +53,7 @@ def bury(connection: Connection, ends: Sequence[tuple[Fence, Bury]]) -> list[End
 
 
 def retry(connection: Connection, ends: Sequence[tuple[Fence, RetryLater]]) -> list[UUID]:
-    """Puts jobs back in line for their retry time; those that were still ours."""
+    """Makes jobs pending until their retry; the ids of those that were still ours."""
     ours: list[UUID] = []
     for claims in _by_fence(ends):
         delays = _object((fence.id, str(outcome.delay_seconds)) for fence, outcome in claims)
@@ -63,7 +63,7 @@ def retry(connection: Connection, ends: Sequence[tuple[Fence, RetryLater]]) -> l
 
 
 def return_claim(connection: Connection, ends: Sequence[tuple[Fence, Return]]) -> list[UUID]:
-    """Undoes claims at no attempt's cost; those that were still ours."""
+    """Undoes claims, so that they cost no attempt; the ids of those that were still ours."""
     ours: list[UUID] = []
     for claims in _by_fence(ends):
         delays = _object((f.id, None if o.delay_seconds is None else str(o.delay_seconds)) for f, o in claims)
@@ -74,10 +74,10 @@ def return_claim(connection: Connection, ends: Sequence[tuple[Fence, Return]]) -
 
 
 def _by_fence(ends: Sequence[tuple[FenceT, OutcomeT]]) -> Iterable[list[tuple[FenceT, OutcomeT]]]:
-    """Claims of one attempt and token, together: those of one look at the lanes, mostly."""
+    """Groups claims by attempt and token; the claims of one statement have the same token."""
     groups: dict[tuple[int, int], list[tuple[FenceT, OutcomeT]]] = defaultdict(list)
     for end in ends:
-        groups[end[0].attempt, end[0].token.int].append(end)  # a UUID's own hash is worked out in Python
+        groups[end[0].attempt, end[0].token.int].append(end)  # an int, since a UUID's own hash is computed in Python
     return groups.values()
 
 
@@ -88,7 +88,7 @@ def _fence(claims: Sequence[tuple[Fence, Any]]) -> dict[str, Any]:
 
 
 def _object(texts: Iterable[tuple[UUID, str | None]]) -> str:
-    """A JSON object of JSON texts by id; without those that are None."""
+    """A JSON object of JSON texts by id, without those that are None."""
     return "{" + ",".join([f'"{id_}":{text}' for id_, text in texts if text is not None]) + "}"
 
 
@@ -104,5 +104,5 @@ def held_by(connection: Connection, worker: UUID, policy: Policy) -> list[Held]:
 
 
 def expired(connection: Connection, limit: int, policy: Policy) -> list[Held]:
-    """The jobs whose lease has run out; ``limit`` at the most."""
+    """The jobs whose lease has run out, at most ``limit``."""
     return fetch_as(connection, Held, "expired", {"limit": limit, **asdict(policy)})

@@ -1,7 +1,7 @@
-"""Connections, transactions, and what repeats when PostgreSQL says that two of them met.
+"""Connections, transactions, and the repetition of a use case after a conflict of two transactions.
 
-Nothing here outlives a transaction (ARCHITECTURE, invariant 12): no session SET, no named prepared statement, no LISTEN, so that a
-transaction pooler may stand in between.
+Nothing here outlives a transaction (ARCHITECTURE, invariant 12): no session SET, no named prepared statement, no LISTEN.
+Otherwise a transaction pooler could not stand in between.
 """
 
 import functools
@@ -29,8 +29,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-# A server that fell silent is noticed in about 20 s instead of the kernel's two hours. No start-up `options`: RDS
-# Proxy and PgBouncer refuse them.
+# A silent server is noticed in about 20 s instead of the kernel's two hours. No start-up `options`: RDS Proxy and
+# PgBouncer refuse them.
 _CONNECT = {
     "connect_timeout": 5,
     "keepalives": 1,
@@ -41,9 +41,9 @@ _CONNECT = {
     "application_name": "dilamme",
 }
 ROLE_PREFIX = "dilamme_"
-# The functions' roles carry these limits; where they could not be created, each transaction brings them itself.
+# The functions' roles carry these limits. If the roles could not be created, each transaction sets the limits itself.
 LIMITS = "SET LOCAL statement_timeout = '20s'; SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '30s'"
-_UTC_NAMES = (b"UTC", b"Etc/UTC")  # the usual ones; psycopg's own loaders, in C, do for these
+_UTC_NAMES = (b"UTC", b"Etc/UTC")  # the usual ones: psycopg's own loaders, in C, suffice for these
 _CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _REPEATS_MAX = 5
 
@@ -51,7 +51,7 @@ _REPEATS_MAX = 5
 def connect(conninfo: str) -> Connection:
     """A connection for the functions: autocommit, and no server-side prepared statements.
 
-    Prepared, our statements fell into generic plans, and PgBouncer refuses them.
+    Prepared statements would get generic plans, and PgBouncer refuses them.
 
     Raises:
         ConfigurationError: ``conninfo`` is no connection string.
@@ -60,15 +60,12 @@ def connect(conninfo: str) -> Connection:
     try:
         return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
-        raise DatabaseUnavailable(f"the database does not answer: {_first_line(error)}") from error
-    except psycopg.ProgrammingError:  # it quotes what it was given, and the password in it
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DatabaseUnavailable(f"the database does not answer: {first_line}") from error
+    except psycopg.ProgrammingError:  # its text quotes the conninfo, and so the password
         raise ConfigurationError(
             "DATABASE_URL is not PostgreSQL's: give postgresql://user:password@host:5432/database, with no driver in it"
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager
@@ -82,8 +79,9 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def one_statement(connection: Connection) -> Iterator[None]:
-    """`transaction`, for what is a single statement: on a connection in autocommit mode, as `connect` gives it, that needs
-    none where the role carries the limits.
+    """`transaction` for a single statement on a connection of `connect`'s, which is in autocommit mode.
+
+    If the role carries the limits, no transaction is opened: two round trips fewer.
     """
     if _role_carries_limits(connection):
         yield
@@ -97,7 +95,7 @@ def _role_carries_limits(connection: Connection) -> bool:
 
 
 def is_idle_and_quiet(connection: Connection) -> bool:
-    """In no transaction, and nothing has come in unasked, as it does when the server hangs up."""
+    """Is it in no transaction, with no unread input? Unread input comes when the server hangs up."""
     if connection.info.transaction_status != TransactionStatus.IDLE:
         return False
     poll = select.poll()
@@ -106,7 +104,7 @@ def is_idle_and_quiet(connection: Connection) -> bool:
 
 
 def limit_lock_wait(connection: Connection, seconds: float) -> None:
-    """Waits for a lock no longer than this, to the end of the transaction; `psycopg.errors.LockNotAvailable` then."""
+    """Limits each wait for a lock in this transaction; a longer one raises `psycopg.errors.LockNotAvailable`."""
     cursor(connection, tuple_row).execute(
         "SELECT set_config('lock_timeout', %s, true)", (f"{round(seconds * 1000)}ms",)
     )
@@ -116,8 +114,8 @@ def limit_lock_wait(connection: Connection, seconds: float) -> None:
 def atomic(connection: Connection) -> Iterator[None]:
     """All or nothing, inside the caller's transaction where one is open or about to be.
 
-    psycopg's own block would *commit* at its end on a connection that is not in autocommit mode and has not begun:
-    the caller's data, which comes after, would then be in another transaction than the job.
+    psycopg's own block would *commit* at its end on a connection that is not in autocommit mode and has not begun. The
+    caller's data, which is stored later, would then be in another transaction than the job.
     """
     if not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
         cursor(connection, tuple_row).execute("SELECT")
@@ -126,7 +124,7 @@ def atomic(connection: Connection) -> Iterator[None]:
 
 
 def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
-    """Runs a use case again when PostgreSQL broke a deadlock or a serialization conflict by ending it (40P01, 40001)."""
+    """Repeats a use case that PostgreSQL ended to break a deadlock or a serialization conflict (40P01, 40001)."""
 
     @functools.wraps(use_case)
     def repeated(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -141,9 +139,9 @@ def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
 
 
 def cursor(connection: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor[T]:
-    """A cursor of our own kind, whatever a caller's connection makes and adapts.
+    """A cursor of our own class, whatever cursors and adapters a caller's connection has.
 
-    Django's binds on the client and knows no binary rows; another application has taught its connection to give a
+    A cursor of Django's binds on the client and knows no binary rows. Another application's connection may give a
     ``uuid`` as text.
     """
     return _Cursor(connection, row_factory=row_factory)
@@ -156,7 +154,7 @@ class _Cursor(psycopg.Cursor[T]):
 
 
 class _UtcLoader(TimestamptzLoader):
-    """Between two times of one zone Python counts by the clock on the wall: an hour wrong where that is put back."""
+    """Converts to UTC: the difference of two times in a local zone is an hour wrong across a change of its clocks."""
 
     def load(self, data: Buffer) -> datetime:
         return super().load(data).astimezone(UTC)

@@ -12,7 +12,7 @@ from dilamme.store.connection import Connection, fetch, fetch_as, run
 
 @dataclass(frozen=True, slots=True)
 class CancelledDependent:
-    """A job that was cancelled since its dependency failed."""
+    """A job that was cancelled because its dependency failed."""
 
     id: UUID
     series_id: UUID | None
@@ -20,7 +20,7 @@ class CancelledDependent:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A job whose counter was held against its parents."""
+    """A job whose counter was compared with its parents."""
 
     id: UUID
     blocked: bool
@@ -28,7 +28,7 @@ class Checked:
 
 
 def lock_parents(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Status]:
-    """The statuses of those ids that exist, held still until the transaction ends."""
+    """The statuses of those ids that exist; they cannot change until the transaction ends."""
     rows = fetch(connection, "lock_parents", {"ids": list(ids)})
     return {row["id"]: Status(row["status"]) for row in rows}
 
@@ -65,5 +65,5 @@ def sweep(connection: Connection, reach: int) -> list[Checked]:
 
 
 def mend(connection: Connection, ids: Sequence[UUID]) -> list[UUID]:
-    """Sets counters to what the parents say; those that were wrong."""
+    """Counts the unmet dependencies anew; the ids of the jobs whose counters were wrong."""
     return [row["id"] for row in fetch(connection, "mend", {"ids": list(ids)})]

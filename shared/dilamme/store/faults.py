@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean to whoever called: a database to wait for, or one to migrate."""
+"""The meaning of PostgreSQL's errors to a caller: a database to wait for, or one to migrate."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +13,8 @@ _NOT_MIGRATED = (
     psycopg.errors.UndefinedColumn,
     psycopg.errors.UndefinedFunction,
 )
-# OperationalError: no connection, too many, a timeout of ours, shutdown. The others: a standby after a failover, a
-# transaction that was idle for too long.
+# OperationalError: no connection, too many connections, a timeout of ours, a shutdown. The others: a standby after a
+# failover, a transaction that was idle for too long.
 _UNAVAILABLE = (
     psycopg.OperationalError,
     psycopg.errors.ReadOnlySqlTransaction,
@@ -23,14 +23,14 @@ _UNAVAILABLE = (
 
 
 def meaning(error: Exception) -> Exception:
-    """An error of PostgreSQL's as one of ours, without its DETAIL and CONTEXT, which may quote a row's contents.
+    """An error of PostgreSQL's as one of ours, without its DETAIL and CONTEXT: these may quote a row's contents.
 
     Any other error is returned as it is.
     """
     if isinstance(error, _NOT_MIGRATED):
         return SchemaError("the database has not been migrated: run the migrate function")
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-        return OutcomeUnknown(_primary_message(error))  # not PostgreSQL's word but the silence after a statement
+        return OutcomeUnknown(_primary_message(error))  # no answer from PostgreSQL, only a lost connection
     if isinstance(error, _UNAVAILABLE):
         return DatabaseUnavailable(_primary_message(error))
     return DilammeError(_primary_message(error)) if isinstance(error, psycopg.Error) else error
@@ -38,9 +38,9 @@ def meaning(error: Exception) -> Exception:
 
 @contextmanager
 def migrated() -> Iterator[None]:
-    """For a caller's own connection: a missing schema is told plainly, with PostgreSQL's error as the cause.
+    """For a caller's own connection: a missing schema raises `SchemaError`, with PostgreSQL's error as its cause.
 
-    Every other error stays PostgreSQL's: the caller's transaction is the caller's to repeat or to give up.
+    Every other error stays PostgreSQL's: the caller decides whether to repeat the transaction.
     """
     try:
         yield

@@ -27,11 +27,11 @@ def take_key(
 
 
 def find_key(connection: Connection, key: str) -> KeptKey | None:
-    """The request behind the key, or None if the key has been pruned meanwhile."""
+    """The request of the key, or None if retention has deleted the key meanwhile."""
     rows = fetch_as(connection, KeptKey, "find_key", {"key": key})
     return rows[0] if rows else None
 
 
 def prune_keys(connection: Connection, keys: Sequence[str]) -> None:
-    """Deletes idempotency keys none of whose jobs is left."""
+    """Deletes those idempotency keys that have no job left."""
     run(connection, "prune_keys", {"keys": list(keys)})

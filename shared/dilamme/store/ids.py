@@ -1,8 +1,8 @@
 """Ids: UUIDv7 (RFC 9562), made here and not by PostgreSQL, so that a batch knows its ids before it is sent.
 
-uuid-utils counts up within a millisecond, so in one process the order of ids is the order of creation; across
-processes it follows their clocks, which is good enough for the last level of the comparator. The standard library
-has `uuid7` only from Python 3.14 on.
+uuid-utils counts up within a millisecond, so in one process the order of ids is the order of creation. Across processes it
+follows their clocks, which suffices for the last level of the comparator. The standard library has `uuid7` only from Python
+3.14 on.
 """
 
 from uuid import UUID

@@ -1,8 +1,8 @@
 """The columns that a caller chooses and the next occurrence of a series inherits: one row each, for every statement.
 
-A new field of a job is a row here: the arrays of `dilamme.store.jobs`, both INSERTs and the lists of jobs follow from it
-(CONTRIBUTING has the whole recipe). The rival, each statement with a list of its own, let a field be stored and forgotten
-by the next occurrence.
+A new field of a job is a row here: the arrays of `dilamme.store.jobs`, both INSERTs and the lists of jobs are made from it
+(CONTRIBUTING has the whole recipe). The rival, a list in each statement, fails silently: a field that is missing in one of
+them is stored, and lost at the next occurrence.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,8 @@ from dilamme.store.arrays import number_array, sparse_array, text_array, word_ar
 class Column:
     """A column of ``dilamme.jobs``, under the name of the request's field.
 
-    ``spell`` makes a batch's values the text of an array. ``default`` is SQL for a value that `spell` left out as NULL.
-    A ``listed`` column stands as it is in every description of a job; the others need work there: a payload is long.
+    ``spell`` makes the text of an array from a batch's values. ``default`` is SQL for a value that `spell` left out as NULL.
+    A ``listed`` column is shown unchanged in every description of a job; the others are not: a payload is long, for one.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Column:
 
 
 def _policies(values: Sequence[OnDependencyFailure]) -> str:
-    """NULL for the usual one, which the statement fills in."""
+    """NULL for the usual policy, which is the column's default."""
     return sparse_array([None if value is OnDependencyFailure.WAIT else value for value in values])
 
 
@@ -43,7 +43,7 @@ CHOSEN = (
 
 
 def fragments() -> Mapping[str, str]:
-    """What ``sql/*.sql`` includes of the table."""
+    """The fragments that are made from the table, for ``sql/*.sql`` to include."""
     return {
         "chosen_columns": ", ".join(column.name for column in CHOSEN),
         "chosen_arrays": ", ".join(f"%({column.name})s::{column.type}[]" for column in CHOSEN),

@@ -17,7 +17,7 @@ class DeclaredType(Declared, Protocol):
 
 
 def upsert_types(connection: Connection, types: Sequence[DeclaredType]) -> None:
-    """Publishes the registered types for those who know no handler."""
+    """Publishes the registered types for the functions that know no handler."""
     run(
         connection,
         "upsert_types",
@@ -32,5 +32,5 @@ def upsert_types(connection: Connection, types: Sequence[DeclaredType]) -> None:
 
 
 def _float(seconds: float | None) -> float | None:
-    """One handler says 30 and another 0.5, and psycopg writes no list that mixes the two."""
+    """A float: one type may have 30 and another 0.5, and psycopg refuses a list that mixes int and float."""
     return None if seconds is None else float(seconds)

@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NewJobs:
-    """Rows of ``dilamme.jobs`` about to be stored. The mappings go by a job's index.
+    """Rows of ``dilamme.jobs`` to be stored. The keys of the mappings are indices of jobs.
 
-    ``chosen`` has a list of values for each column of `dilamme.store.job_columns.CHOSEN`. ``unmet`` counts the
-    dependencies that a job waits for. A job with one of the ``failures`` is stored as cancelled.
+    ``chosen`` has a list of values for each column of `dilamme.store.job_columns.CHOSEN`. ``unmet`` is the number of
+    dependencies that a job waits for. A job in ``failures`` is stored as cancelled, with that message.
     """
 
     ids: Sequence[UUID]
@@ -32,21 +32,21 @@ class NewJobs:
 
 @dataclass(frozen=True, slots=True)
 class LockedJob:
-    """The state of a job, held still until the transaction ends."""
+    """The state of a job; it cannot change until the transaction ends."""
 
     status: Status
     replayed: bool
 
 
 def insert(connection: Connection, jobs: NewJobs, idempotency_key: str | None) -> list[tuple[bool, bool]]:
-    """Stores the jobs; (free, due) each: does it wait for nothing but its time, and has that come?"""
+    """Stores the jobs; (free, due) for each: has it no unmet dependency, and has its time come?"""
     return cast("list[tuple[bool, bool]]", fetch_tuples(connection, "insert", _columns(jobs, idempotency_key)))
 
 
 def insert_one(connection: Connection, job: NewJobs, idempotency_key: str | None) -> Row:
-    """Stores the one job; its row as `dilamme.store.reads.find_job` gives it, but for what comes from elsewhere.
+    """Stores one job; its row as `dilamme.store.reads.find_job` gives it, without the interval and the dependencies.
 
-    Its interval and its dependencies are left out; ``max_attempts`` is None where neither it nor its type gives any.
+    ``max_attempts`` is None if neither the job nor its type gives any.
     """
     return fetch(connection, "insert_one", _columns(job, idempotency_key))[0]
 
@@ -67,18 +67,18 @@ def _columns(jobs: NewJobs, idempotency_key: str | None) -> dict[str, str | Uuid
 
 
 def lock_job(connection: Connection, job_id: UUID) -> LockedJob | None:
-    """The job, held still; None if there is no such job."""
+    """Locks a job until the transaction ends; None if there is no such job."""
     rows = fetch(connection, "lock_job", {"id": job_id})
     return LockedJob(Status(rows[0]["status"]), rows[0]["replayed"]) if rows else None
 
 
 def cancel(connection: Connection, ids: Collection[UUID], message: str) -> list[Ended]:
-    """Cancels those that are pending."""
+    """Cancels those of the jobs that are pending."""
     return fetch_as(connection, Ended, "cancel", {"ids": list(ids), "message": message})
 
 
 def replay(connection: Connection, ids: Collection[UUID]) -> list[UUID]:
-    """Revives those that are dead; their ids."""
+    """Revives those of the jobs that are dead; their ids."""
     return [row["id"] for row in fetch(connection, "replay", {"ids": list(ids)})]
 
 

@@ -1,4 +1,4 @@
-"""What can run, in order: the lanes' heads and the claims (``sql/lanes.sql``)."""
+"""The jobs that can run, in order: the lanes' heads and the claims (``sql/lanes.sql``)."""
 
 import json
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from dilamme.store.connection import Connection, fetch, fetch_tuples
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On which terms a worker claims."""
+    """The terms of a worker's claim."""
 
     worker: UUID  # the token of its slot
     limit: int  # jobs
-    reach: int  # jobs looked at: `limit`, and some for those that rivals hold locked
-    idle: bool  # nothing else in hand, so a job on its last attempt may be taken, alone
+    reach: int  # jobs to look at: `limit`, and some more in place of those that rivals hold locked
+    idle: bool  # the worker has no other job in hand, so one on its last attempt may be taken, alone
     lease_seconds: float
     ageing_seconds: float
-    max_attempts: int  # the setting, for jobs and types that give none
+    max_attempts: int  # the setting, for a job if neither it nor its type gives a value
 
 
 def lane_heads(connection: Connection, reach: int) -> list[Head]:
@@ -45,13 +45,15 @@ def start_and_claim(connection: Connection, terms: Terms, token: UUID, slot: int
 def claim_handed(
     connection: Connection, terms: Terms, token: UUID, ids: Sequence[UUID], ticked_at: datetime, fresh_seconds: float
 ) -> list[Claim]:
-    """Claims among ``ids``, chosen at ``ticked_at``, those that are still free, in order; none if that is too long ago."""
+    """Claims those of ``ids`` that are still free, in order; none if ``ticked_at``, their choice, is too long ago."""
     handed = {"ids": list(ids), "ticked_at": ticked_at, "fresh": timedelta(seconds=fresh_seconds)}
     return _claims(fetch_tuples(connection, "claim_handed", {**_parameters(terms, token), **handed}), token)
 
 
 def _claims(rows: Sequence[tuple[Any, ...]], token: UUID) -> list[Claim]:
-    payloads = json.loads("[" + ",".join([row[-1] for row in rows]) + "]")  # one call: its overhead is most of the work
+    payloads = json.loads(
+        "[" + ",".join([row[-1] for row in rows]) + "]"
+    )  # one call, since its overhead is most of the work
     return [Claim._make((*row[:-1], payload, len(row[-1]), token)) for row, payload in zip(rows, payloads, strict=True)]
 
 
@@ -77,7 +79,10 @@ def work_left(connection: Connection) -> bool:
 def near_future(
     connection: Connection, since: datetime, ahead_seconds: float, limit: int
 ) -> tuple[datetime, list[tuple[UUID, datetime]]]:
-    """The time, and ids and ready times of what falls due after ``since`` and within ``ahead_seconds`` of now; at most ``limit``."""
+    """The time; and ids and ready times of jobs that fall due after ``since``, within ``ahead_seconds`` from now.
+
+    At most ``limit`` jobs.
+    """
     parameters = {"since": since, "ahead": timedelta(seconds=ahead_seconds), "limit": limit}
     rows = fetch(connection, "near_future", parameters)
     return rows[0]["now"], [(row["id"], row["ready_at"]) for row in rows if row["id"] is not None]

@@ -31,10 +31,10 @@ def announce(connection: Connection, messages: Mapping[UUID, Mapping[str, Any]])
 
 
 def pick(connection: Connection, limit: int, hold_seconds: float) -> list[Letter]:
-    """Takes messages to send; whoever fails to send them leaves them to be picked again after ``hold_seconds``."""
+    """Takes messages to send. Those that are not sent can be picked again after ``hold_seconds``."""
     return fetch_as(connection, Letter, "pick", {"limit": limit, "hold": timedelta(seconds=hold_seconds)})
 
 
 def sent(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Forgets messages that the queue has."""
+    """Deletes the messages that the queue has accepted."""
     run(connection, "sent", {"ids": list(ids)})

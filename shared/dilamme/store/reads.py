@@ -1,4 +1,4 @@
-"""What can be asked, each answer bounded (``sql/reads.sql``)."""
+"""Questions about jobs, each with a bounded answer (``sql/reads.sql``)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,13 +8,13 @@ from dilamme.domain.job import TERMINAL, Status
 from dilamme.domain.queue_position import Bound
 from dilamme.store.connection import Connection, Row, fetch
 
-# Which block finds the few jobs of a status.
+# The block that finds the few jobs of a status.
 _FEW = {Status.PENDING: "few_pending", Status.RUNNING: "few_running", **dict.fromkeys(TERMINAL, "few_finished")}
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list is limited to; None for what it is not."""
+    """The filter of a list; None does not filter."""
 
     status: Status | None = None
     type: str | None = None
@@ -24,11 +24,11 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A page's place: at most ``limit`` jobs, older than ``before``."""
+    """A page of a list: at most ``limit`` jobs, older than ``before``."""
 
     before: UUID
     limit: int
-    max_attempts: int  # the setting, for jobs and types that give none
+    max_attempts: int  # the setting, for a job if neither it nor its type gives a value
 
 
 def find_job(connection: Connection, job_id: UUID, max_attempts: int) -> Row | None:
@@ -58,24 +58,24 @@ def page_among(connection: Connection, ids: Sequence[UUID], filter_: Filter, sli
 
 
 def page_of_window(connection: Connection, reach: int, filter_: Filter, slice_: Slice) -> tuple[list[Row], UUID | None]:
-    """What passes the filter among the next ``reach`` jobs, newest first; and the window's last, if the page is not full."""
+    """Those of the next ``reach`` jobs that pass the filter, newest first; the last of them all, if the page is not full."""
     rows = fetch(connection, "page_of_window", {**asdict(filter_), **asdict(slice_), "reach": reach})
     return [row for row in rows if row["id"] is not None], rows[0]["window_end"]
 
 
 def explain_job(connection: Connection, job_id: UUID, max_attempts: int) -> Row | None:
-    """A job and what may keep it from running, or None."""
+    """A job and everything that may keep it from running, or None."""
     rows = fetch(connection, "explain_job", {"id": job_id, "max_attempts": max_attempts})
     return rows[0] if rows else None
 
 
 def waits_on(connection: Connection, job_id: UUID, limit: int) -> list[Row]:
-    """Up to ``limit`` dependencies that have not completed, {id, status}, hopeless ones first."""
+    """Up to ``limit`` dependencies that have not completed, {id, status}, dead and cancelled ones first."""
     return fetch(connection, "waits_on", {"id": job_id, "limit": limit})
 
 
 def count_ahead(connection: Connection, bounds: Mapping[int, Bound], limit: int) -> int:
-    """How many ready jobs lie below their lane's bound; each lane is counted up to ``limit``."""
+    """The number of ready jobs below their lane's bound; each lane is counted up to ``limit``."""
     parameters = {
         "priorities": list(bounds),
         "ready_at": [bound.ready_at for bound in bounds.values()],

@@ -12,10 +12,10 @@ logger = logging.getLogger("dilamme.database")
 
 
 class Reconnecting:
-    """The loop's connection. `attempt` runs a step on it; a lost one is replaced before the next step.
+    """The loop's connection. `attempt` runs a step on it; a lost connection is replaced before the next step.
 
-    ``reconnected`` is called on each new connection: the reply to a COMMIT may have been lost with the old one, so the
-    loop has to find out what became of its last step.
+    ``reconnected`` is called after each replacement: the reply to a COMMIT may have been lost with the old connection, so
+    the loop must find out whether its last step was carried out.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from dilamme.store.connection import Connection, fetch, fetch_as, run
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """A deleted job, and what may now have lost its last job."""
+    """A deleted job, with its key and its series: it may have been the last job of either."""
 
     id: UUID
     idempotency_key: str | None
@@ -24,7 +24,7 @@ def lock_prunable(connection: Connection, status: str, keep_seconds: float, limi
 
 
 def prune_edges(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Deletes the edges below these jobs, unless a live child came in between."""
+    """Deletes the edges from these jobs to their children; those of a job with a new live child stay."""
     run(connection, "prune_edges", {"ids": list(ids)})
 
 

@@ -1,5 +1,5 @@
--- One login role a function, with the limits and the privileges that it needs. Applied anew at each migration, so that
--- this file is the whole truth. Statements of ours take milliseconds; the limits are for the day when they do not.
+-- One login role for each function, with the limits and the privileges that it needs. Applied anew at each migration, so
+-- that this file is the whole truth. Our statements take milliseconds; the limits end one that does not.
 
 ALTER ROLE dilamme_api SET statement_timeout = '10s';
 ALTER ROLE dilamme_scheduler SET statement_timeout = '20s';
@@ -26,12 +26,12 @@ ALTER ROLE dilamme_rescue SET idle_session_timeout = '20min';
 GRANT USAGE ON SCHEMA dilamme TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 REVOKE ALL ON ALL TABLES IN SCHEMA dilamme FROM dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 
--- All read everything (a job's description draws on every table) and may wake a worker or a scheduler.
+-- All read everything (a job's description needs every table), and all may wake a worker or a scheduler.
 GRANT SELECT ON ALL TABLES IN SCHEMA dilamme TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 GRANT UPDATE ON dilamme.worker_slots, dilamme.scheduler_lease
     TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 
--- Whoever ends a job writes what follows from it: children, the next occurrence, the dead letter.
+-- A function that ends a job writes its consequences: children, the next occurrence, the dead letter.
 GRANT INSERT, UPDATE ON dilamme.jobs TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 GRANT INSERT ON dilamme.job_dependencies TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 GRANT UPDATE ON dilamme.series TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
@@ -40,13 +40,13 @@ GRANT INSERT ON dilamme.outbox TO dilamme_scheduler, dilamme_worker, dilamme_res
 GRANT INSERT ON dilamme.series, dilamme.idempotency_keys TO dilamme_api;
 GRANT INSERT, UPDATE ON dilamme.job_types TO dilamme_worker;
 
--- The leader's chores: slots, the queue, retention.
+-- The leader's maintenance: slots, the queue, retention.
 GRANT INSERT, DELETE ON dilamme.worker_slots TO dilamme_scheduler;
 GRANT UPDATE, DELETE ON dilamme.outbox TO dilamme_scheduler;
 GRANT DELETE ON dilamme.jobs, dilamme.job_dependencies, dilamme.idempotency_keys, dilamme.series TO dilamme_scheduler;
 
--- On RDS the functions log in with a token of IAM's. Only its superuser may say so, and where another role migrates,
--- the functions log in with a secret.
+-- On RDS the functions log in with a token of IAM's. Only the superuser of RDS may grant this. If another role migrates, the
+-- functions log in with a secret.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'rds_iam') AND pg_has_role('rds_superuser', 'MEMBER') THEN
@@ -54,7 +54,7 @@ BEGIN
     END IF;
 END $$;
 
--- To see how old the oldest snapshot is, whoever holds it. Not everyone may grant it; the gauge is silent then.
+-- The scheduler may measure the oldest snapshot of any role. Not every migrator may grant this; the gauge is absent then.
 DO $$
 BEGIN
     GRANT pg_read_all_stats TO dilamme_scheduler;

@@ -1,7 +1,7 @@
-"""Forward-only migrations: ``migrations/NNNN_name.sql``, each recorded with its checksum (``sql/migrate.sql``).
+"""Forward-only migrations: ``migrations/NNNN_name.sql``, each recorded with its checksum (``sql/schema.sql``).
 
-A migration's first line, ``-- compatible-from: N``, says that functions which know version N or later may keep running
-on it: during a deployment the schema is newer than the code for a while.
+A migration's first line is ``-- compatible-from: N``: functions that know version N or later may keep running on it. During
+a deployment the schema is newer than the code for a while.
 """
 
 import hashlib
@@ -50,18 +50,18 @@ def known_version() -> int:
 
 
 def lock_migrations(connection: Connection) -> None:
-    """Waits for a rival migrator, to the end of its transaction."""
+    """Waits until a rival migrator's transaction ends."""
     run(connection, "lock_migrations")
 
 
 def prepare(connection: Connection) -> None:
-    """Creates the schema and the record of what has been applied."""
+    """Creates the schema and the record of applied migrations."""
     run(connection, "create_schema")
     run(connection, "create_record")
 
 
 def applied(connection: Connection) -> list[Step]:
-    """What has been applied, in order; empty where nothing was ever prepared."""
+    """The applied migrations, in order; none if the schema does not exist yet."""
     prepared = fetch(connection, "is_prepared")[0]["prepared"]
     return [Step(**row) for row in fetch(connection, "applied")] if prepared else []
 

@@ -28,7 +28,7 @@ class Next:
 
 
 def insert_series(connection: Connection, ids: Sequence[UUID], interval_seconds: Sequence[int]) -> None:
-    """Opens series, one an interval in seconds."""
+    """Opens a series for each interval, in seconds."""
     run(connection, "insert_series", {"ids": list(ids), "interval_seconds": list(interval_seconds)})
 
 
@@ -39,12 +39,12 @@ def series_of(connection: Connection, job_id: UUID) -> UUID | None:
 
 
 def lock_series(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Series]:
-    """The series, held still until the transaction ends."""
+    """Locks the series until the transaction ends."""
     return {one.id: one for one in fetch_as(connection, Series, "lock_series", {"ids": list(ids)})}
 
 
 def end_series(connection: Connection, ids: Collection[UUID]) -> int:
-    """Ends series; how many had not ended before."""
+    """Ends series; the number of those that had not ended before."""
     return len(fetch(connection, "end_series", {"ids": list(ids)}))
 
 
@@ -54,7 +54,7 @@ def pending_of_series(connection: Connection, series_id: UUID) -> list[UUID]:
 
 
 def insert_next(connection: Connection, occurrences: Sequence[Next]) -> list[UUID]:
-    """Stores next occurrences; the ids of those that did not exist and whose series has not ended."""
+    """Stores next occurrences; the ids of those that were stored, since they were new and their series has not ended."""
     parameters = {
         "ids": [occurrence.id for occurrence in occurrences],
         "previous_ids": [occurrence.previous_id for occurrence in occurrences],
@@ -65,11 +65,11 @@ def insert_next(connection: Connection, occurrences: Sequence[Next]) -> list[UUI
 
 
 def clock(connection: Connection) -> datetime:
-    """The database's time: the only clock there is."""
+    """The database's time: the one clock of all processes."""
     now: datetime = fetch(connection, "clock")[0]["now"]
     return now
 
 
 def prune_series(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Deletes series none of whose jobs is left."""
+    """Deletes those series that have no job left."""
     run(connection, "prune_series", {"ids": list(ids)})

@@ -10,7 +10,7 @@ from dilamme.store.connection import Connection, fetch, fetch_as, run
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A slot taken for a worker that has yet to come. Its state in the table is ``invited``."""
+    """A slot that is reserved for a worker that has yet to come. Its state in the table is ``invited``."""
 
     slot: int
     token: UUID
@@ -18,7 +18,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many slots are in which state."""
+    """The number of slots in each state."""
 
     free: int
     invited: int
@@ -26,13 +26,13 @@ class Occupancy:
 
 
 def provide_slots(connection: Connection, slots: int) -> None:
-    """Makes the number of slots ``slots``: adds the missing ones, removes free ones that are too many."""
+    """Sets the number of slots: adds missing ones, removes surplus ones that are free."""
     run(connection, "provide_slots", {"slots": slots})
     run(connection, "remove_slots", {"slots": slots})
 
 
 def reserve(connection: Connection, tokens: Sequence[UUID], slots: int, hold_seconds: float) -> list[Reservation]:
-    """Takes a free slot for each token, as far as there are any; each is held for ``hold_seconds``."""
+    """Reserves a free slot for each token, as long as there are any; each is held for ``hold_seconds``."""
     parameters = {"tokens": list(tokens), "slots": slots, "hold": timedelta(seconds=hold_seconds)}
     return fetch_as(connection, Reservation, "reserve", parameters)
 
@@ -40,14 +40,14 @@ def reserve(connection: Connection, tokens: Sequence[UUID], slots: int, hold_sec
 def reserve_or_look(
     connection: Connection, token: UUID, slots: int, hold_seconds: float
 ) -> tuple[Reservation | None, bool]:
-    """A free slot for the token, held for ``hold_seconds``, or None; and whether nobody leads, as `lease.nobody_leads`."""
+    """Reserves a free slot for the token, if there is one, for ``hold_seconds``; and says whether nobody leads."""
     parameters = {"token": token, "slots": slots, "hold": timedelta(seconds=hold_seconds)}
     row = fetch(connection, "reserve_or_look", parameters)[0]
     return None if row["slot"] is None else Reservation(row["slot"], token), row["nobody_leads"]
 
 
 def start(connection: Connection, slot: int, token: UUID, hold_seconds: float) -> bool:
-    """Is the slot ours to work in? Not if the event came twice, or too late."""
+    """Starts to work in the slot; False if it is not ours, since the event came twice or too late."""
     return bool(fetch(connection, "start", {"slot": slot, "worker": token, "lease": timedelta(seconds=hold_seconds)}))
 
 
@@ -57,12 +57,12 @@ def holds(connection: Connection, token: UUID) -> bool:
 
 
 def retake(connection: Connection, token: UUID, slots: int, hold_seconds: float) -> bool:
-    """Takes any free slot again, for a worker that is still here."""
+    """Takes any free slot for a worker that has freed its own and found more work."""
     return bool(fetch(connection, "retake", {"token": token, "slots": slots, "hold": timedelta(seconds=hold_seconds)}))
 
 
 def free(connection: Connection, tokens: Sequence[UUID]) -> int:
-    """Frees the slots held under these tokens; how many were."""
+    """Frees the slots held under these tokens; their number."""
     return len(fetch(connection, "free", {"tokens": list(tokens)}))
 
 
@@ -72,11 +72,11 @@ def take_back(connection: Connection, tokens: Sequence[UUID]) -> None:
 
 
 def free_overdue(connection: Connection, slots: int) -> int:
-    """Frees the slots whose worker never came or never let go; how many of the ``slots`` are free then."""
+    """Frees the slots whose worker never came or never freed them; the number of free ones among ``slots`` then."""
     free: int = fetch(connection, "free_overdue", {"slots": slots})[0]["free"]
     return free
 
 
 def count_slots(connection: Connection, slots: int) -> Occupancy:
-    """How many of the ``slots`` are free, invited, started."""
+    """The number of free, invited and started ones among ``slots``."""
     return fetch_as(connection, Occupancy, "count_slots", {"slots": slots})[0]

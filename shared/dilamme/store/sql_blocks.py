@@ -1,8 +1,8 @@
 """Reads the named blocks of ``sql/*.sql``.
 
-A file is a catalogue: ``-- name: claim`` opens a block, ``-- fragment: lane_heads`` one that only serves others, and
-``-- include: lane_heads`` puts it there, so that each condition is written once. ``make sql BLOCK=claim`` prints a
-statement whole. aiosql, the library for this, makes its functions at run time, which mypy cannot see, and has no fragments.
+``-- name: claim`` opens a statement. ``-- fragment: lane_heads`` opens a part of statements, and ``-- include: lane_heads``
+inserts it, so that each condition is written once. ``make sql BLOCK=claim`` prints a whole statement. The rival is aiosql:
+it makes its functions at run time, where mypy cannot see them, and it has no fragments.
 """
 
 import re
@@ -19,14 +19,14 @@ _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
 
 @cache
 def fragments() -> Mapping[str, str]:
-    """Every fragment, of all files and of the table of columns, by name."""
+    """Every fragment by name, from all files and from the table of columns."""
     written = {name: body for kind, name, body in _all_blocks() if kind == "fragment"}
     return MappingProxyType({**written, **job_columns.fragments()})
 
 
 @cache
 def blocks() -> Mapping[str, str]:
-    """Every statement, of all files, by name, with its fragments in place and its comments taken out."""
+    """Every statement of all files by name, with its fragments inserted and its comments removed."""
     return MappingProxyType({name: _statement(body) for kind, name, body in _all_blocks() if kind == "name"})
 
 

@@ -11,7 +11,10 @@ KINDS = ("ready", "scheduled", "blocked", "running", "completed", "dead", "cance
 
 @dataclass(frozen=True, slots=True)
 class JobCount:
-    """How many jobs of a kind and priority; ``capped`` if counting stopped there. Kinds split ``pending`` in three."""
+    """The number of jobs of a kind and priority; ``capped`` if the count stopped at its limit.
+
+    Kinds are statuses, but ``pending`` is split into ready, scheduled and blocked.
+    """
 
     kind: str
     priority: int
@@ -31,7 +34,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class ServerLoad:
-    """Connections of all databases; the oldest snapshot's age in seconds, None where this role may not see it."""
+    """Connections of all databases; the oldest snapshot's age in seconds, None if this role may not see it."""
 
     connections: int
     oldest_snapshot_seconds: float | None
@@ -39,7 +42,7 @@ class ServerLoad:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections the server has, all databases together; ``usable`` by ordinary roles."""
+    """The server's limit of connections, of all databases together; ``usable`` is the part for ordinary roles."""
 
     max_connections: int
     reserved: int
@@ -49,7 +52,7 @@ class ConnectionLimits:
 def count_jobs(connection: Connection, limits: Mapping[str, int]) -> list[JobCount]:
     """Counts by kind and priority, each kind up to its limit (of running and blocked jobs all priorities together).
 
-    A kind without a limit is not looked at.
+    A kind without a limit is not counted.
     """
     return fetch_as(connection, JobCount, "count_jobs", {**dict.fromkeys(KINDS, 0), **limits})
 
@@ -60,7 +63,7 @@ def pulse(connection: Connection) -> Pulse:
 
 
 def gauge_outbox(connection: Connection) -> float:
-    """For how many seconds the oldest dead letter has waited to be sent; 0 if none does."""
+    """The seconds for which the oldest dead letter has waited to be sent; 0 if none waits."""
     seconds: float = fetch(connection, "gauge_outbox")[0]["oldest_letter_seconds"]
     return seconds
 
@@ -71,5 +74,5 @@ def gauge_server(connection: Connection) -> ServerLoad:
 
 
 def connection_limits(connection: Connection) -> ConnectionLimits:
-    """How many connections there may be."""
+    """The limits of the server's connections."""
     return fetch_as(connection, ConnectionLimits, "connection_limits")[0]

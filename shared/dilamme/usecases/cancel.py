@@ -11,7 +11,7 @@ from dilamme.usecases import consequences
 
 @repeat_on_conflict
 def cancel_job(connection: Connection, job_id: UUID) -> None:
-    """Cancels a pending job; cancelling it again changes nothing. An occurrence is skipped: the next one is stored.
+    """Cancels a pending job; a second call changes nothing. If the job belongs to a series, the next occurrence is stored.
 
     Raises:
         NotFound: there is no such job.

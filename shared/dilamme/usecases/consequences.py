@@ -1,7 +1,6 @@
-"""What follows a job's end, in the transaction that ended it: for its children, its series, the dead-letter queue."""
+"""The consequences of a job's end for its children, its series and the dead-letter queue, in the transaction that ends it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 from uuid import UUID
 
 from dilamme.domain.job import Ended
@@ -23,7 +22,18 @@ def of_completion(connection: Connection, completed: Collection[UUID], recurring
 def of_death(connection: Connection, ended: Sequence[Ended], outcomes: Mapping[UUID, Bury]) -> None:
     """Announces dead jobs on the queue; then as `of_failure`."""
     if ended:
-        outbox.announce(connection, {job.id: _letter(job, outcomes[job.id]) for job in ended})
+        # Without the payload: it may hold secrets, and the job is there to be read.
+        letters = {
+            job.id: {
+                "jobId": str(job.id),
+                "type": job.type,
+                "attempts": job.attempt,
+                "error": {"reason": outcomes[job.id].reason, "message": outcomes[job.id].message},
+                "seriesId": job.series_id and str(job.series_id),
+            }
+            for job in ended
+        }
+        outbox.announce(connection, letters)
     of_failure(connection, ended)
 
 
@@ -37,14 +47,3 @@ def of_failure(connection: Connection, ended: Sequence[Ended]) -> None:
         if series_ids := [job.series_id for job in cancelled if job.series_id is not None]:
             series.end_series(connection, sorted(series_ids))
         ids = [job.id for job in cancelled]
-
-
-def _letter(job: Ended, outcome: Bury) -> dict[str, Any]:
-    # No payload: it may hold secrets, and the job is there to be read.
-    return {
-        "jobId": str(job.id),
-        "type": job.type,
-        "attempts": job.attempt,
-        "error": {"reason": outcome.reason, "message": outcome.message},
-        "seriesId": job.series_id and str(job.series_id),
-    }

@@ -7,25 +7,25 @@ from dilamme.store.connection import Connection
 from dilamme.usecases.migrate import Migrated, check, migrate
 
 SCHEDULERS = 2  # the leader and its successor
-RESCUES = 5  # more at once are retried by Lambda, and the leases are the second line
+RESCUES = 5  # Lambda retries any more at once, and the leases free their jobs in the end
 MIGRATORS = 1
 
 
 def connections_needed(worker_slots: int, api_concurrency: int) -> int:
-    """The most connections that the functions open at once.
+    """The largest number of connections that the functions open at once.
 
-    Each process has one; twice what one version needs, since after an upgrade the frozen processes of the old one keep
-    theirs for a while. A worker more than there are slots, since a doubled event starts one that looks and leaves. And
-    each worker that holds a slot may claim ahead on a second one, which it does not keep when it leaves.
+    Each process has one. The number is doubled, since after an upgrade the frozen processes of the old version keep theirs
+    for a while. There is one worker more than slots, since a doubled event starts one that finds no slot and leaves. Each
+    worker in a slot may prefetch on a second connection, which it closes when it leaves.
     """
     return 2 * (worker_slots + 1 + SCHEDULERS + RESCUES + api_concurrency) + worker_slots + MIGRATORS
 
 
 def check_connections(connection: Connection, worker_slots: int, api_concurrency: int) -> None:
-    """Refuses a deployment whose functions could want more connections than the server gives.
+    """Refuses a deployment whose functions may need more connections than the server gives.
 
     Raises:
-        ConfigurationError: with the figures, and what to change.
+        ConfigurationError: they may. The message gives the figures and the remedy.
     """
     needed = connections_needed(worker_slots, api_concurrency)
     limits = stats.connection_limits(connection)
@@ -40,11 +40,11 @@ def check_connections(connection: Connection, worker_slots: int, api_concurrency
 def deploy(connection: Connection, settings: Settings, api_concurrency: int | None) -> Migrated:
     """Checks the connections, unless ``api_concurrency`` is None (a pooler stands in front), and migrates.
 
-    A schema that is newer than this code and still serves it is left alone: somebody deploys an older version again.
+    A schema that is newer than this code and compatible with it stays: an older version is being deployed again.
 
     Raises:
         ConfigurationError: `check_connections`.
-        SchemaError: as `dilamme.usecases.migrate.migrate`; or the schema is newer and does not serve this code.
+        SchemaError: as `dilamme.usecases.migrate.migrate`; or the schema is newer and not compatible with this code.
     """
     if api_concurrency is not None:
         check_connections(connection, settings.worker_slots, api_concurrency)

@@ -1,4 +1,4 @@
-"""Bring the schema up to date, and hold the functions to a schema they know."""
+"""Bring the schema up to date, and refuse a schema that the functions do not know."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from dilamme.store.connection import Connection
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a run did: the versions it applied, and whether the functions have roles of their own."""
+    """A run's result: the versions it applied, and whether the functions have roles of their own."""
 
     applied: list[int]
     version: int
@@ -18,13 +18,17 @@ class Migrated:
 
 
 def migrate(connection: Connection, settings: Settings) -> Migrated:
-    """Applies what is missing, in one transaction: all of it or nothing, and twice is the same as once.
+    """Applies the missing migrations in one transaction: all or none. A second run changes nothing.
 
     Raises:
-        SchemaError: a migration that was applied has been changed since, the schema is newer than this code, or the
-            database cannot hold every text.
+        SchemaError: an applied migration has been changed since, the schema is newer than this code, or the database
+            cannot hold every text.
     """
-    _refuse_encoding(connection)
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise SchemaError(
+            f"the database's encoding is {encoding}, which cannot hold every payload: give one made with ENCODING 'UTF8'"
+        )
     with connection.transaction():
         schema.lock_migrations(connection)
         schema.prepare(connection)
@@ -38,14 +42,6 @@ def migrate(connection: Connection, settings: Settings) -> Migrated:
             schema.create_roles(connection)
         slots.provide_slots(connection, settings.worker_slots)
     return Migrated([step.version for step, _ in missing], schema.known_version(), roles)
-
-
-def _refuse_encoding(connection: Connection) -> None:
-    encoding = connection.info.parameter_status("server_encoding")
-    if encoding != "UTF8":
-        raise SchemaError(
-            f"the database's encoding is {encoding}, which cannot hold every payload: give one made with ENCODING 'UTF8'"
-        )
 
 
 def _refuse_foreign(done: dict[int, schema.Step]) -> None:
@@ -66,7 +62,7 @@ def check(connection: Connection) -> None:
     """Refuses a schema that this code does not know.
 
     Raises:
-        SchemaError: not migrated, too old, or newer and not compatible; the message says what to do.
+        SchemaError: it is not migrated, too old, or newer and not compatible. The message names the remedy.
     """
     applied = schema.applied(connection)
     known = schema.known_version()

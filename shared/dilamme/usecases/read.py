@@ -1,4 +1,4 @@
-"""Look: at a job, at many, at why one is not running, at the whole. Nothing here changes anything."""
+"""Read: a job, many, why one is not running, the whole. Nothing here changes a row."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from uuid import UUID
 from dilamme.domain import queue_position
 from dilamme.domain.errors import NotFound
 from dilamme.domain.job import Head, Status
+from dilamme.domain.priority import PRIORITIES
 from dilamme.settings import Settings
 from dilamme.store import jobs, reads, slots, stats
 from dilamme.store.connection import Connection, Row, one_statement, transaction
@@ -30,11 +31,11 @@ from dilamme.wire.answers import (
 from dilamme.wire.why import RANK_MAX, WAITS_ON_MAX, Facts, Why, explain
 
 PAGE_JOBS_MAX = 200
-COUNT_MAX = 10_000  # of ready and of dead jobs, on which somebody would act
+COUNT_MAX = 10_000  # of ready and of dead jobs: people act on these counts
 COUNT_MAX_FOR_THE_REST = 1_000
-# A filter that means no more jobs than this is answered from an index, in full.
+# If a filter's status or series has no more jobs than this, a call reads them all, from an index.
 FEW = 2_000
-# Or else a call looks at this many jobs, newest first: some 10 ms of PostgreSQL's time.
+# Else a call looks at this many jobs, newest first: some 10 ms of PostgreSQL's time.
 REACH = 10_000
 _NEWEST = UUID(int=2**128 - 1)
 _PENDING = ("ready", "scheduled", "blocked")
@@ -52,7 +53,7 @@ def find_job(connection: Connection, settings: Settings, job_id: UUID) -> JobVie
 
 
 def describe_one(connection: Connection, settings: Settings, receipt: Receipt) -> JobView:
-    """The single job of a receipt: as it was stored, or, if that was earlier, in its present state."""
+    """The single job of a receipt: as it was stored just now, else in its present state."""
     if receipt.row is None:
         return find_job(connection, settings, receipt.ids[0])
     row = {**receipt.row, "max_attempts": settings.policy.attempts(receipt.row["max_attempts"])}
@@ -60,7 +61,7 @@ def describe_one(connection: Connection, settings: Settings, receipt: Receipt) -
 
 
 def describe_batch(connection: Connection, receipt: Receipt) -> BatchView:
-    """The jobs of a batch, in order: as they were stored, or, if that was earlier, in their present state."""
+    """The jobs of a batch, in order: as they were stored just now, else in their present state."""
     statuses: Sequence[Status | None]
     if receipt.statuses is not None:
         statuses = receipt.statuses
@@ -99,7 +100,7 @@ def list_jobs(connection: Connection, settings: Settings, filter_: Filter, limit
 
 
 def explain_job(connection: Connection, settings: Settings, job_id: UUID) -> Why:
-    """Why a job is not running, or what became of it.
+    """Why a job is not running, or how it ended.
 
     Raises:
         NotFound: there is no such job.
@@ -142,22 +143,19 @@ def read_stats(connection: Connection, settings: Settings) -> Stats:
         by_kind[one.kind].append(one)
         if one.kind in _PENDING:
             by_kind["pending"].append(one)
+    tallies = {}
+    for kind in JobCounts.model_fields:
+        by_priority = {str(p): _count([one for one in by_kind[kind] if one.priority == p]) for p in PRIORITIES}
+        tallies[kind] = Tally(**dict(_count(by_kind[kind])), by_priority=by_priority)
     return Stats(
         at=pulse.at,
-        jobs=JobCounts(**{kind: _tally(by_kind[kind]) for kind in JobCounts.model_fields}),
+        jobs=JobCounts(**tallies),
         oldest_ready_seconds=pulse.oldest_ready_seconds,
         workers=Workers(
             slots=settings.worker_slots, active=occupancy.started, invited=occupancy.invited, free=occupancy.free
         ),
         scheduler=SchedulerView(alive=pulse.alive, last_tick_at=pulse.last_tick_at),
     )
-
-
-def _tally(counted: list[stats.JobCount]) -> Tally:
-    by_priority = {
-        str(priority): _count([one for one in counted if one.priority == priority]) for priority in (1, 2, 3)
-    }
-    return Tally(**dict(_count(counted)), by_priority=by_priority)
 
 
 def _count(counted: list[stats.JobCount]) -> Count:

@@ -1,4 +1,4 @@
-"""Bring dead jobs back, with fresh attempts and their old errors."""
+"""Revive dead jobs: their attempts begin anew, their errors stay."""
 
 from uuid import UUID
 
@@ -6,13 +6,12 @@ from dilamme.domain.errors import Conflict, NotFound
 from dilamme.domain.job import Status
 from dilamme.store import jobs
 from dilamme.store.connection import Connection, repeat_on_conflict, transaction
-
-REPLAY_JOBS_MAX = 1_000
+from dilamme.wire.requests import REPLAY_JOBS_MAX
 
 
 @repeat_on_conflict
 def replay_job(connection: Connection, job_id: UUID) -> bool:
-    """Revives a dead job. False if it has been replayed already and not died since.
+    """Revives a dead job. False if it was replayed before and has not died since.
 
     Raises:
         NotFound: there is no such job.

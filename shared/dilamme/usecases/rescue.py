@@ -1,4 +1,4 @@
-"""Free what a lost worker held: by the platform's report at once, by the lease when the report is lost too."""
+"""Free the slot and the jobs of a lost worker: at the platform's report, or, if that is lost too, when its lease ends."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -19,14 +19,14 @@ EXPIRED_JOBS_MAX = 500
 
 
 def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> Settlement:
-    """Frees the slot and the jobs of the worker that had this token, and nothing else. Twice is the same as once.
+    """Frees the slot and the jobs of the worker that had this token, and nothing else. A second call changes nothing.
 
     Raises:
         psycopg.errors.LockNotAvailable: a caller's transaction holds one of the jobs: the others are free, call again.
     """
     slots.free(connection, [worker])
     settlement = _settle_lost(connection, claims.held_by(connection, worker, settings.policy))
-    # A worker that was lost before it claimed leaves its work to the next tick: see to it that somebody ticks.
+    # If the worker was lost before its claim, its work is left to the next tick: make sure that a scheduler leads.
     wake(connection, settings, due=settlement.due, later=True)
     if settlement.locked:
         raise psycopg.errors.LockNotAvailable(f"somebody holds {len(settlement.locked)} of the jobs: call again")
@@ -34,7 +34,7 @@ def rescue_worker(connection: Connection, settings: Settings, worker: UUID) -> S
 
 
 def take_back_slot(connection: Connection, settings: Settings, worker: UUID) -> None:
-    """Frees the slot of a worker whose event grew too old in the queue, unless a worker has come.
+    """Frees the slot of a worker whose event became too old in AWS's queue, unless a worker has come.
 
     A worker that has come was invoked by another delivery of the same event, and is alive: its jobs are not touched.
     """
@@ -50,7 +50,7 @@ def rescue_leader(connection: Connection, settings: Settings, owner: UUID) -> bo
 
 
 def expire(connection: Connection, settings: Settings) -> Settlement:
-    """Frees jobs whose lease has run out, a bounded number a call."""
+    """Frees jobs whose lease has run out: a bounded number in each call."""
     return _settle_lost(connection, claims.expired(connection, EXPIRED_JOBS_MAX, settings.policy))
 
 

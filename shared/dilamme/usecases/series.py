@@ -13,7 +13,7 @@ from dilamme.store.ids import new_id
 def extend_series(connection: Connection, ended: Sequence[Ended]) -> None:
     """Stores the next occurrence of each series that has not ended, in the transaction that is open.
 
-    A replayed occurrence extends no chain. A cancelled one hands on the dependencies that it still waited for.
+    A replayed occurrence does not extend its series. The dependencies that a cancelled one still waited for pass to the next.
     """
     links = {job.series_id: job for job in ended if job.series_id is not None and not job.replayed}
     if not links:

@@ -1,1 +1,1 @@
-"""What travels over HTTP: requests, answers, their JSON and the cursor. Importable without psycopg, so that a client can share it."""
+"""The words of HTTP: requests, answers, their JSON and the cursor. Imports no psycopg, so that a client can share it."""

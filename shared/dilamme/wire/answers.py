@@ -1,4 +1,4 @@
-"""What the API answers: one description for the handler, its checks and its OpenAPI document.
+"""Answers: the one description of them for the API, its checks and its OpenAPI document.
 
 Names are camelCase in JSON, times RFC 3339 in UTC with Z.
 """
@@ -81,7 +81,7 @@ class JobView(JobSummary):
 
     @classmethod
     def of(cls, row: dict[str, Any], ageing_seconds: float) -> Self:
-        """As for a summary; payload and result come as text."""
+        """As for a summary. The row has payload and result as text."""
         kept = {name: row[name] and loads_kept(row[name]) for name in ("payload", "result")}
         return super().of({**row, **kept}, ageing_seconds)
 
@@ -106,7 +106,7 @@ class JobPage(View):
 class BatchedJob:
     """A job of a batch, in the order in which it was sent."""
 
-    # Neither a model nor frozen: an answer has a thousand of these, and a model takes long to make.
+    # Neither a model nor frozen: an answer has a thousand of these, and models are slow to make.
     id: UUID
     ref: str | None
     status: Annotated[
@@ -129,7 +129,7 @@ class CancelledSeries(View):
 
 
 class ReplayedDead(View):
-    """What a replay of dead letters did."""
+    """The result of a replay of dead letters."""
 
     replayed: int
     ids: list[UUID]
@@ -137,14 +137,14 @@ class ReplayedDead(View):
 
 
 class Count(View):
-    """How many jobs."""
+    """A number of jobs."""
 
     count: int
     capped: bool = Field(description="There are at least this many; counting stopped here.")
 
 
 class Tally(Count):
-    """How many jobs, and of which priority."""
+    """A number of jobs, in total and by priority."""
 
     by_priority: dict[str, Count]
 
@@ -214,7 +214,7 @@ class Problem(View):
 
 
 def is_ready(row: dict[str, Any]) -> bool:
-    """Does the job wait for nothing but a worker?"""
+    """Does the job wait only for a worker?"""
     return bool(row["status"] == Status.PENDING and row["unmet_dependencies"] == 0 and row["ready_at"] <= row["now"])
 
 

@@ -1,4 +1,4 @@
-"""The cursor of a list: the id of the last job seen, opaque, with a checksum that tells a damaged one."""
+"""The cursor of a list: the id of the last job on the page before, opaque, with a checksum to detect damage."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ def decode(cursor: str) -> UUID:
     """The last id before the cursor's page.
 
     Raises:
-        InvalidInput: it is not one of ours, or no longer.
+        InvalidInput: it is not one of ours, or it is damaged.
     """
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)

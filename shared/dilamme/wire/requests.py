@@ -1,4 +1,4 @@
-"""What a caller may ask for: the one description that the API, its OpenAPI document and `dilamme.submit` share."""
+"""Requests: the one description of them that the API, its OpenAPI document and `dilamme.submit` share."""
 
 import hashlib
 import json
@@ -32,10 +32,11 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 DEPENDENCIES_MAX = 1_000
 INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
 FIELDS_MAX = 50
+REPLAY_JOBS_MAX = 1_000
 
-# datetime.fromisoformat alone takes far more than RFC 3339 (weeks, no zone, no seconds).
+# datetime.fromisoformat alone accepts far more than RFC 3339 (weeks, no zone, no seconds).
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
-# UUID alone takes braces, urn:uuid:, hyphens anywhere or nowhere, even underscores.
+# UUID alone accepts braces, urn:uuid:, hyphens anywhere or nowhere, even underscores.
 ID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _SHOULD = re.compile(r"^\w+ should")  # pydantic's "Input should", "List should", …
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
@@ -52,28 +53,27 @@ def _payload(value: Any) -> str:
     if len(text) > PAYLOAD_BYTES_MAX // 4 and (size := len(text.encode())) > PAYLOAD_BYTES_MAX:
         raise PydanticCustomError(
             _TOO_LARGE,
-            "is {size} bytes of JSON; at most {most} are stored: keep large data elsewhere and send a reference",
-            {"size": size, "most": PAYLOAD_BYTES_MAX},
+            "is {size} bytes of JSON; at most {limit} are stored: keep large data elsewhere and send a reference",
+            {"size": size, "limit": PAYLOAD_BYTES_MAX},
         )
     return text
 
 
 def _moment(value: Any) -> datetime:
-    moment = value if isinstance(value, datetime) else _parse_rfc_3339(value)
+    if isinstance(value, datetime):
+        moment = value
+    elif isinstance(value, str) and _RFC_3339.fullmatch(value):
+        try:
+            moment = datetime.fromisoformat(value.upper())
+        except ValueError as error:
+            _refuse_moment(f"is no valid time: {error}")
+    else:
+        _refuse_moment("must be a string in RFC 3339 with a zone, such as 2030-01-31T09:30:00Z")
     if moment.utcoffset() is None:
         _refuse_moment("has no time zone: give one, or Z for UTC")
     if not _EARLIEST <= moment < _LATEST:
         _refuse_moment("must lie between the years 1970 and 2999")
     return moment.astimezone(UTC)
-
-
-def _parse_rfc_3339(value: Any) -> datetime:
-    if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
-        _refuse_moment("must be a string in RFC 3339 with a zone, such as 2030-01-31T09:30:00Z")
-    try:
-        return datetime.fromisoformat(value.upper())
-    except ValueError as error:
-        _refuse_moment(f"is no valid time: {error}")
 
 
 def _refuse_moment(why: str) -> NoReturn:
@@ -95,14 +95,14 @@ Ref = Annotated[str, Field(pattern=REF_PATTERN)]
 
 
 class Request(BaseModel):
-    """The base of what callers send: camelCase, strict types, no unknown fields."""
+    """The base of all requests: camelCase, strict types, no unknown fields."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True
     )
 
     def __repr__(self) -> str:
-        # Powertools spells out each request for its debug log, shown or not. And payloads may hold secrets.
+        # Powertools makes the text of each request for its debug log, even if that is off. Payloads may hold secrets.
         return f"<{type(self).__name__}>"
 
     __str__ = __repr__
@@ -110,9 +110,9 @@ class Request(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, value: Any) -> Any:
-        # A fault is reported for each unknown field, and a batch has room for half a million of them.
+        # Each unknown field makes a fault, and a batch has room for half a million unknown fields.
         if isinstance(value, dict) and len(value) > FIELDS_MAX:
-            raise PydanticCustomError("too_many_fields", "has more than {most} fields", {"most": FIELDS_MAX})
+            raise PydanticCustomError("too_many_fields", "has more than {limit} fields", {"limit": FIELDS_MAX})
         return value
 
 
@@ -159,22 +159,29 @@ class Batch(Request):
     jobs: list[BatchSubmission] = Field(min_length=1, max_length=BATCH_JOBS_MAX)
 
 
-def parse(model: type[S], fields: Mapping[str, Any], place: int | None = None) -> S:
-    """``fields`` as a submission; ``place`` is its position in a batch, for the faults' pointers.
+class DeadLetters(Request):
+    """Which dead jobs to replay: the oldest ones, of a type or of all."""
+
+    type: str | None = Field(None, pattern=TYPE_PATTERN)
+    limit: int = Field(REPLAY_JOBS_MAX, ge=1, le=REPLAY_JOBS_MAX)
+
+
+def parse(model: type[S], fields: Mapping[str, Any], index: int | None = None) -> S:
+    """``fields`` as a submission; ``index`` is its own in a batch, for the faults' pointers.
 
     Raises:
-        InvalidInput: a field is wrong; each fault names it. `TooLarge` when all that is wrong is a size.
+        InvalidInput: a field is wrong; each fault names one. It is `TooLarge` if only sizes are wrong.
     """
     try:
         return model.model_validate(dict(fields), by_alias=True, by_name=True)
     except ValidationError as error:
-        prefix = () if place is None else ("jobs", place)
+        prefix = () if index is None else ("jobs", index)
         errors = [{**e, "loc": (*prefix, *e["loc"])} for e in error.errors()]
         raise invalid_input(errors) from None
 
 
 def invalid_input(errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidInput:
-    """Pydantic's list of errors as ours, leaving out the first ``skip`` parts of each location."""
+    """Pydantic's errors as one of ours, without the first ``skip`` parts of each location."""
     faults = [Fault(pointer(error["loc"][skip:]), detail(error)) for error in errors]
     too_large = all(error["type"] == _TOO_LARGE for error in errors)
     return (TooLarge if too_large else InvalidInput)(*faults)
@@ -186,7 +193,7 @@ def pointer(location: Iterable[str | int]) -> str:
 
 
 def detail(error: Mapping[str, Any]) -> str:
-    """What is wrong and what to do, without echoing the caller's value."""
+    """The fault and its remedy, without the caller's value, which may be a secret."""
     match error["type"]:
         case "extra_forbidden":
             return "is not a known field: remove it or correct its name"
@@ -202,7 +209,7 @@ def detail(error: Mapping[str, Any]) -> str:
 
 
 def request_hash(submissions: Sequence[Submission]) -> bytes:
-    """SHA-256 of what was asked for, as parsed: spelling, key order and defaults written out do not count."""
-    # Without warnings: pydantic serializes a PlainValidator's value twice, and wonders to find it text the second time.
+    """SHA-256 of the parsed request: its spelling, its order of keys and written-out defaults make no difference."""
+    # Without warnings: pydantic serializes a PlainValidator's value twice, and warns that the second value is text.
     canonical = json.dumps([s.model_dump(mode="json", warnings=False) for s in submissions], sort_keys=True)
     return hashlib.sha256(canonical.encode()).digest()

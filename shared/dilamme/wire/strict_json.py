@@ -1,4 +1,4 @@
-"""JSON as a caller sends it, read strictly, and as PostgreSQL keeps it, read so that it is no longer than it was."""
+"""Reads the JSON that callers send, strictly, and the JSON that PostgreSQL keeps, without letting it grow."""
 
 import json
 from decimal import Decimal
@@ -18,8 +18,8 @@ class Malformed(DilammeError):
 def loads(text: str) -> Any:
     """The value of ``text``.
 
-    A name that occurs twice in one object is refused rather than the last one taken, as `json` does: parsers differ
-    in which of the two counts (RFC 8259, section 4), and a job that ran with the other one is worse than a 400.
+    A name that occurs twice in one object is refused; `json` would take the last one. Parsers differ in which of the two
+    counts (RFC 8259, section 4), and a job that runs with the wrong one is worse than a 400.
 
     Raises:
         Malformed: it is not JSON; the message says where. NaN and Infinity are not JSON either.
@@ -42,20 +42,17 @@ def _refuse_constant(name: str) -> NoReturn:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Malformed(f"the body is ambiguous: the name {_first_doubled(pairs)[:100]!a} occurs twice in one object")
+        seen: set[str] = set()
+        doubled = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise Malformed(f"the body is ambiguous: the name {doubled[:100]!a} occurs twice in one object")
     return found
-
-
-def _first_doubled(pairs: list[tuple[str, Any]]) -> str:
-    seen: set[str] = set()
-    return next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
 
 
 def loads_kept(text: str) -> Any:
     """The value of a ``jsonb`` column's text.
 
-    That writes 1e300 out as 301 digits: 256 KiB of such numbers would grow past what Lambda lets a function answer. Only
-    what is longer than any id is shortened again, since a reader may take 1e20 for less exact than its 21 digits.
+    ``jsonb`` writes 1e300 out as 301 digits: 256 KiB of such numbers would outgrow the answer that Lambda allows. Only
+    numbers longer than any id are shortened again, since a reader may take 1e20 for less exact than its 21 digits.
     """
     return json.loads(text, parse_int=_shortest)
 

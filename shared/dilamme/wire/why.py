@@ -1,4 +1,4 @@
-"""Why a job is not running: the question that every scheduler is asked, answered in sentences and in fields."""
+"""Why a job is not running, in sentences for people and in fields for programs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ WAITS_ON_MAX = 20
 
 
 class Cause(StrEnum):
-    """What a job waits for, or why it no longer does."""
+    """A reason why a job waits, or why it no longer does."""
 
     DEPENDENCIES = "dependencies"
     NOT_DUE = "not_due"
@@ -71,7 +71,7 @@ class Why(View):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known: ``job``, a row of ``explain_job``; what it waits on; how many are before it; the worker slots."""
+    """The known facts: ``job``, a row of ``explain_job``; its unmet dependencies; the jobs ahead of it; the worker slots."""
 
     job: dict[str, Any]
     waits_on: list[dict[str, Any]]
@@ -89,8 +89,12 @@ class Facts:
 def explain(facts: Facts) -> Why:
     """The reasons, the weightiest first."""
     job = facts.job
-    reasons = list(_TELL[job["status"]](facts))
-    fields = _waiting_fields(facts) if job["status"] == Status.PENDING else {}
+    fields: dict[str, Any] = {}
+    if job["status"] != Status.PENDING:
+        reasons = [_state(facts)]
+    else:
+        fields = _waiting_fields(facts)
+        reasons = list(_why_in_line(facts) if is_ready(job) else _why_not_ready(facts))
     return Why(
         id=job["id"],
         status=job["status"],
@@ -121,100 +125,67 @@ def _waiting_fields(facts: Facts) -> dict[str, Any]:
     return fields
 
 
-def _why_pending(facts: Facts) -> Iterator[Because]:
+def _why_not_ready(facts: Facts) -> Iterator[Because]:
     job = facts.job
     if job["unmet_dependencies"]:
-        yield Because(cause=Cause.DEPENDENCIES, detail=_dependencies(facts))
+        named = [f"{parent['id']} ({parent['status']})" for parent in facts.waits_on]
+        more = job["unmet_dependencies"] - len(named)
+        sentence = f"It waits on {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}."
+        if any(parent["status"] in (Status.DEAD, Status.CANCELLED) for parent in facts.waits_on):
+            sentence += " A dead one has to be replayed first; a cancelled one never completes."
+        yield Because(cause=Cause.DEPENDENCIES, detail=sentence)
     if job["ready_at"] > facts.now:
-        yield Because(cause=Cause.NOT_DUE, detail=_not_due(facts))
-    if is_ready(job):
-        yield Because(cause=Cause.IN_LINE, detail=_in_line(facts))
-        yield from _why_not_at_once(facts)
+        sentence = f"It is due in {span(_seconds(job['ready_at'], facts.now))}"
+        if job["unknown_since"] is not None:
+            sentence += f": the worker that met it does not know the type {job['type']}, so it is tried again later"
+        elif job["attempt"]:
+            sentence += f", for attempt {job['attempt'] + 1} of {job['max_attempts']}"
+        yield Because(cause=Cause.NOT_DUE, detail=f"{sentence}.")
 
 
-def _why_not_at_once(facts: Facts) -> Iterator[Because]:
-    if not facts.job["type_is_known"]:
-        detail = f"No worker that has started so far knows the type {facts.job['type']}: deploy a handler for it."
-        yield Because(cause=Cause.UNKNOWN_TYPE, detail=detail)
+def _why_in_line(facts: Facts) -> Iterator[Because]:
+    """The position in line of a job that is ready, and what keeps the workers from it."""
+    job, ahead = facts.job, facts.ahead
+    position = f"behind at least {RANK_MAX:,} others" if ahead >= RANK_MAX else f"{ordinal(ahead + 1)} in line"
+    effective = effective_priority_of(job, facts.ageing_seconds)
+    waited = span(_seconds(facts.now, job["ready_at"]))
+    if effective == job["priority"]:
+        sentence = f"It is {position}, priority {effective}, and has waited {waited}."
+    else:
+        sentence = f"It is {position}, effective priority {effective} (was {job['priority']}, waited {waited})."
+    yield Because(cause=Cause.IN_LINE, detail=sentence)
+    if not job["type_is_known"]:
+        sentence = f"No worker that has started so far knows the type {job['type']}: deploy a handler for it."
+        yield Because(cause=Cause.UNKNOWN_TYPE, detail=sentence)
     if not facts.free:
         yield Because(cause=Cause.WORKERS_BUSY, detail=f"All workers ({facts.slots}) are busy.")
-    if not facts.job["scheduler_alive"]:
-        yield Because(cause=Cause.NO_SCHEDULER, detail=_no_scheduler(facts))
+    if not job["scheduler_alive"]:
+        ticked = job["last_tick_at"]
+        how_long = f"for {span(_seconds(facts.now, ticked))}" if ticked else "yet"
+        sentence = f"No scheduler has ticked {how_long}: the trigger of the next minute starts one, if it is enabled."
+        yield Because(cause=Cause.NO_SCHEDULER, detail=sentence)
 
 
-def _dependencies(facts: Facts) -> str:
-    named = [f"{parent['id']} ({parent['status']})" for parent in facts.waits_on]
-    more = facts.job["unmet_dependencies"] - len(named)
-    sentence = f"It waits on {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}."
-    if any(parent["status"] in (Status.DEAD, Status.CANCELLED) for parent in facts.waits_on):
-        sentence += " A dead one has to be replayed first; a cancelled one never completes."
-    return sentence
-
-
-def _not_due(facts: Facts) -> str:
+def _state(facts: Facts) -> Because:
+    """The state of a job that waits no longer."""
     job = facts.job
-    sentence = f"It is due in {span(_seconds(job['ready_at'], facts.now))}"
-    if job["unknown_since"] is not None:
-        return f"{sentence}: the worker that met it does not know the type {job['type']}, so it is tried again later."
-    if job["attempt"]:
-        return f"{sentence}, for attempt {job['attempt'] + 1} of {job['max_attempts']}."
-    return f"{sentence}."
-
-
-def _in_line(facts: Facts) -> str:
-    place = f"behind at least {RANK_MAX:,} others" if facts.ahead >= RANK_MAX else f"{ordinal(facts.ahead + 1)} in line"
-    effective = effective_priority_of(facts.job, facts.ageing_seconds)
-    waited = span(_seconds(facts.now, facts.job["ready_at"]))
-    if effective == facts.job["priority"]:
-        return f"It is {place}, priority {effective}, and has waited {waited}."
-    return f"It is {place}, effective priority {effective} (was {facts.job['priority']}, waited {waited})."
-
-
-def _no_scheduler(facts: Facts) -> str:
-    ticked = facts.job["last_tick_at"]
-    how_long = f"for {span(_seconds(facts.now, ticked))}" if ticked else "yet"
-    return f"No scheduler has ticked {how_long}: the trigger of the next minute starts one, if it is enabled."
-
-
-def _why_running(facts: Facts) -> Iterator[Because]:
-    job = facts.job
-    where = f"on worker slot {job['slot']}" if job["slot"] else "on a worker that has let go of its slot"
-    detail = f"It has been running for {span(_seconds(facts.now, job['started_at']))}, attempt {job['attempt']} of {job['max_attempts']}, {where}."
-    if job["lease_expires_at"] <= facts.now:
-        detail += " Its lease has run out: the next tick frees it."
-    yield Because(cause=Cause.RUNNING, detail=detail)
-
-
-def _why_completed(facts: Facts) -> Iterator[Because]:
-    job = facts.job
-    took = f" after {span(_seconds(job['finished_at'], job['started_at']))}" if job["started_at"] else ""
+    if job["status"] == Status.RUNNING:
+        where = f"on worker slot {job['slot']}" if job["slot"] else "on a worker that has let go of its slot"
+        running = span(_seconds(facts.now, job["started_at"]))
+        detail = f"It has been running for {running}, attempt {job['attempt']} of {job['max_attempts']}, {where}."
+        if job["lease_expires_at"] <= facts.now:
+            detail += " Its lease has run out: the next tick frees it."
+        return Because(cause=Cause.RUNNING, detail=detail)
     ago = span(_seconds(facts.now, job["finished_at"]))
-    yield Because(cause=Cause.COMPLETED, detail=f"It completed {ago} ago, in attempt {job['attempt']}{took}.")
-
-
-def _why_dead(facts: Facts) -> Iterator[Because]:
-    job = facts.job
-    detail = f"It died {span(_seconds(facts.now, job['finished_at']))} ago, in attempt {job['attempt']} of {job['max_attempts']}"
-    yield Because(cause=Cause.DEAD, detail=f"{detail}{_last_words(job)}. Replay it to try again.")
-
-
-def _why_cancelled(facts: Facts) -> Iterator[Because]:
-    ago = span(_seconds(facts.now, facts.job["finished_at"]))
-    yield Because(cause=Cause.CANCELLED, detail=f"It was cancelled {ago} ago{_last_words(facts.job)}.")
-
-
-_TELL = {
-    Status.PENDING: _why_pending,
-    Status.RUNNING: _why_running,
-    Status.COMPLETED: _why_completed,
-    Status.DEAD: _why_dead,
-    Status.CANCELLED: _why_cancelled,
-}
-
-
-def _last_words(job: dict[str, Any]) -> str:
+    if job["status"] == Status.COMPLETED:
+        took = f" after {span(_seconds(job['finished_at'], job['started_at']))}" if job["started_at"] else ""
+        return Because(cause=Cause.COMPLETED, detail=f"It completed {ago} ago, in attempt {job['attempt']}{took}.")
     error = job["last_error"]
-    return f": {error['reason']}, {error['message']}" if error else ""
+    last_words = f": {error['reason']}, {error['message']}" if error else ""
+    if job["status"] == Status.CANCELLED:
+        return Because(cause=Cause.CANCELLED, detail=f"It was cancelled {ago} ago{last_words}.")
+    attempts = f"in attempt {job['attempt']} of {job['max_attempts']}"
+    return Because(cause=Cause.DEAD, detail=f"It died {ago} ago, {attempts}{last_words}. Replay it to try again.")
 
 
 def _seconds(later: datetime, earlier: datetime) -> float:
@@ -222,7 +193,7 @@ def _seconds(later: datetime, earlier: datetime) -> float:
 
 
 def span(seconds: float) -> str:
-    """A length of time as one says it: two digits or so, in one unit."""
+    """A length of time as people say it: two digits or so, in one unit."""
     for unit, length, upto in (("ms", 0.001, 1), ("s", 1, 120), ("min", 60, 7_200), ("h", 3_600, 172_800)):
         if seconds < upto:
             return f"{max(0, seconds) / length:.0f} {unit}"

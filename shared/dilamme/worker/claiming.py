@@ -28,8 +28,8 @@ from dilamme.worker.worker import Worker
 
 logger = logging.getLogger("dilamme.drain")
 
-POLL_SECONDS = 0.2  # while some runners are idle and others busy
-LOOK_AGAIN_MAX = 5  # empty claims in a row, while there is work that others hold locked
+POLL_SECONDS = 0.2  # between claims while some runners are idle and others busy
+LOOK_AGAIN_MAX = 5  # empty claims in a row while others hold the work locked
 
 _UNKNOWN = JobType("unknown", lambda payload, context: None)
 
@@ -52,14 +52,14 @@ class Claiming:
         self._state = state
         self._pool = pool
         self._settling = settling
-        self.recovered = False  # a connection was lost: a COMMIT that was under way may still come through
+        self.recovered = False  # a connection was lost: a COMMIT that was under way then may still come through
         self._quiet_until = 0.0
         self._empty_looks = 0
-        self._kept_up_at = time.monotonic()  # when all that was ready was in our hands
+        self._kept_up_at = time.monotonic()  # the last time at which a claim took all ready jobs
 
     @property
     def is_idle(self) -> bool:
-        """Is nothing claimed, nor about to be?"""
+        """Is no claimed job in hand, and no claim under way?"""
         return not self._pool.in_hand and not self._settling.unsettled and not self.prefetch.under_way
 
     def terms(self, *, idle: bool) -> lanes.Terms:
@@ -83,8 +83,8 @@ class Claiming:
         except psycopg.OperationalError as error:
             if error.sqlstate is not None:
                 raise  # PostgreSQL's own word that nothing came of it
-            # The reply may be lost and not the claim. The jobs under its fence are ours; other jobs under our token may
-            # be a twin's, which came by the same event.
+            # The reply may be lost although the claim came through. The jobs under its fence are ours. Other jobs under our
+            # token may belong to a twin, a worker that was started by the same event.
             database.replace()
             held = claims.held_by(database.connection, self._token, self._settings.policy)
             unheard = [(job, Return()) for job in held if job.token == fence]
@@ -103,13 +103,14 @@ class Claiming:
         self._add(lanes.claim_handed(connection, self.terms(idle=True), uuid4(), ids, ticked_at, fresh_seconds))
 
     def claim_more(self, connection: Connection) -> None:
-        """Claims more, if the pool will soon need it; starts leaving when the time is up, or nothing is left."""
+        """Claims more if the pool will soon need it; starts to leave when the time is up or nothing is left."""
         now = time.monotonic()
         idle = self.is_idle
         if self._worker.handler_seconds() <= 0:
             self._state.relieve()
             return
-        # A job on its last attempt was claimed while nothing else was in hand, and nothing is claimed beside it.
+        # A job on its last attempt is claimed when nothing else is in hand, and nothing is claimed beside it: if another
+        # job ended the process, this one would be dead.
         alone = self._pool.in_hand == 1 and any(job.claim.last_attempt for job in self._pool.jobs())
         if self.prefetch.under_way >= DEPTH or (not idle and (now < self._quiet_until or alone)):
             return
@@ -151,14 +152,17 @@ class Claiming:
         self._pool.add(jobs)
 
     def _look_again(self, connection: Connection) -> None:
-        """Lets go of the slot, commits, then looks once more: whoever posts now finds the slot free and wakes a worker."""
+        """Frees the slot, commits, then looks once more.
+
+        In this order no job is left alone: whoever posts one after our look finds the slot free and wakes a worker.
+        """
         slots.free(connection, [self._token])
         self._empty_looks += 1
         if not lanes.work_left(connection):
             self._state.leave()
             return
         # There is work, but others hold it locked: a rival that is claiming, or a caller who is adding children. Look
-        # further down the lanes, a little later. What is still locked then is left to the next tick, if somebody ticks.
+        # further down the lanes, a little later. Jobs that are still locked then are left to the next tick.
         if self._empty_looks > LOOK_AGAIN_MAX or not slots.retake(
             connection, self._token, self._settings.worker_slots, self._worker.hold_seconds()
         ):
@@ -173,7 +177,7 @@ class Claiming:
         try:
             claimed = self.prefetch.take()
         except (DatabaseUnavailable, psycopg.Error) as error:
-            # Too many connections, or this one was lost: the loop's connection claims again.
+            # The server has too many connections, or this one was lost. The loop's own connection claims again.
             logger.warning("prefetch failed", extra={"error": str(error)})
             self.batch_size.deep = False
             self.recover(connection)
@@ -182,24 +186,24 @@ class Claiming:
             self.take(connection, claimed, idle=False)
 
     def recover(self, connection: Connection) -> None:
-        """After a connection was lost: takes the claims that are known, and returns those that nobody heard of.
+        """Puts right the claims after a lost connection: takes the known ones, and returns the unknown ones.
 
-        The reply to a claim's COMMIT may be lost with its connection. Its jobs run under our token then, in no thread, and
-        would wait for the lease.
+        The reply to a claim's COMMIT may be lost with the connection. Its jobs are then running under our token, but in no
+        thread: nobody would free them before their lease runs out.
         """
         self.recovered = True
         self._add(self.prefetch.close())
         self.return_unheard(connection)
 
     def return_unheard(self, connection: Connection) -> None:
-        """Returns the claims under our token that are neither in the pool nor ended."""
+        """Returns the claims under our token that are neither in the pool nor ended: no thread will run them."""
         heard_of = {job.claim.id for job in (*self._pool.jobs(), *(job for job, _ in self._settling.unsettled))}
         held = claims.held_by(connection, self._token, self._settings.policy)
         if unheard := [(job, Return()) for job in held if job.id not in heard_of]:
             settle(connection, unheard)
 
     def call_for_help(self, connection: Connection) -> None:
-        """Sees to it that a scheduler leads when this worker does not get through the work in a tick: it can share it out."""
+        """Wakes a scheduler if this worker needs longer than a tick for the ready jobs: it can invoke more workers."""
         now = time.monotonic()
         if now - self._kept_up_at >= self._settings.tick_seconds:
             self._kept_up_at = now

@@ -1,4 +1,4 @@
-"""A worker's life: claim, run, settle, until nothing is left or its time runs out."""
+"""A worker's life: claim, run and settle jobs until none is left or the time runs out."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ logger = logging.getLogger("dilamme.drain")
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """How many jobs a worker settled, and whether it had a slot to work in at all."""
+    """Whether a worker had a slot to work in, and how many jobs it settled."""
 
     admitted: bool
     settled: int = 0
@@ -27,7 +27,7 @@ class Drained:
 def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained:
     """Works in the slot of ``event`` until nothing is left or the time is up.
 
-    An event that came twice, or too late, finds its slot taken, or free again: nothing is claimed.
+    If the event came twice or too late, its slot is taken, or free again: then nothing is claimed.
     """
     loop = Loop(connection, worker, event.token)
     try:
@@ -48,16 +48,17 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
 
 
 def _wake_scheduler_for_a_lost_reservation(connection: Connection, settings: Settings) -> None:
-    """If a crash of the server lost our reservation, nobody may be left to run its job: make sure that somebody leads."""
+    """Makes sure that a scheduler leads: if a crash lost our reservation, nobody else may be left to run its job."""
     try:
         wake_scheduler(connection, settings)
     except psycopg.Error as error:
-        # The report of a failed invocation would free the jobs of a twin of this event, which is at work.
+        # It must not fail this invocation: the platform would report it, and the rescue would free the jobs of the twin
+        # that works under the same token.
         logger.warning("no look for a leader", extra={"error": str(error)})
 
 
 def _run_inline(loop: Loop) -> None:
-    """Runs handlers in this thread and the loop in another, so that it can still keep their time."""
+    """Runs handlers in this thread and the loop in another one: the loop must be able to give up on a handler."""
     failure: list[BaseException] = []
 
     def run() -> None:

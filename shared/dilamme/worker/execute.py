@@ -54,8 +54,8 @@ def execute(
 
 
 def failed(claim: Claim, error: BaseException, policy: Policy) -> Outcome:
-    """The end of an attempt in which `execute` itself failed, as on an exception that cannot be looked at."""
-    with suppress(Exception):  # logging may be what failed
+    """The end of an attempt in which `execute` itself failed, as by an exception whose attributes raise."""
+    with suppress(Exception):  # logging may have failed before
         logger.warning("attempt failed", exc_info=error, extra={"job_id": str(claim.id)})
     return after_failure(claim, Reason.ERROR, _message(error), policy.backoff(), random.random())
 
@@ -77,7 +77,7 @@ def _bounded(seconds: float) -> float:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, Snooze):  # one that has them is no failure
+    if isinstance(error, Snooze):  # its seconds are missing, else it would be no failure
         return f"{type(error).__name__}: it has no seconds; its __init__ must call super().__init__(seconds)"
     return f"{type(error).__name__}: {_text(error)}"
 
@@ -103,7 +103,7 @@ def _result_text(result: Any) -> str:
 
 
 def unknown_type(claim: Claim, settings: Settings, now: datetime) -> Bury | Return:
-    """The end of a claim whose type this worker does not know: kept for a deployment that does, dead after the grace."""
+    """The end of a claim of an unknown type: it is kept for a deployment that knows the type, and dead after the grace."""
     grace = timedelta(seconds=settings.unknown_type_grace_seconds)
     if claim.unknown_since is not None and now - claim.unknown_since >= grace:
         return Bury(

@@ -1,6 +1,6 @@
-"""The worker's loop: one thread sees to the database while the pool's threads run handlers.
+"""The worker's loop: one thread talks to the database while the pool's threads run handlers.
 
-Its state stands in `dilamme.worker.state`, with a diagram. Each turn
+`dilamme.worker.state` has its state, with a diagram. Each turn
 
 1. waits until a job has ended, a handler asks for something, or a time has come (`_wait_seconds`);
 2. returns the jobs that have waited too long for a runner, and gives up on handlers that ran past their timeout (`_watch`);
@@ -9,8 +9,8 @@ Its state stands in `dilamme.worker.state`, with a diagram. Each turn
 A connection that is lost in step 3 costs that turn and nothing else: the ended jobs stay in `Settling`, the claims in the
 pool, and the next turn begins on a new connection. The loop is over when the worker leaves and nothing is in hand.
 
-River's producer is the nearest relative; it polls, where this loop ends (a function's life costs money), and it has a
-completer of its own, where this loop settles between two claims (a connection less).
+River's producer is the nearest relative. It polls for work; this loop ends, since a function's life costs money. It has a
+completer of its own; this loop settles between two claims, which needs one connection less.
 """
 
 import logging
@@ -57,11 +57,11 @@ class Loop:
         self._settings = settings
         self._policy = settings.policy
         self._token = token
-        # A runner sets it before it starts the first handler. Two that see False at once both start theirs: harmless.
+        # A runner sets it before it starts the first handler. Two runners may see False at once and both start: harmless.
         self._any_started = False
 
     def start(self, event: WorkerEvent) -> bool:
-        """Takes the slot, and with it the first jobs: those that the event names, or the most urgent."""
+        """Takes the slot and the first jobs: those that the event names, else the most urgent. False if it is not ours."""
         if not event.ids or event.ticked_at is None:
             return self.claiming.start(self._database, event.slot)
         if not slots.start(self._database.connection, event.slot, self._token, self._worker.hold_seconds()):
@@ -86,12 +86,14 @@ class Loop:
         self._shut_down()
 
     def _wait_seconds(self) -> float:
-        """How long there is nothing to do, unless a handler ends, asks for something, or a prefetch arrives."""
+        """The seconds until the loop's next work, unless a handler ends, asks for something, or a prefetch arrives."""
         if self.settling.unsettled or (self.claiming.is_idle and not self.state.leaving):
             return 0.0
         now = time.monotonic()
         stale_at = self.pool.oldest_claimed_at() + self._settings.batch_wait_seconds
-        poll_at = now + POLL_SECONDS  # also while leaving: a runner may be between its start and the note of its end
+        poll_at = (
+            now + POLL_SECONDS
+        )  # also while leaving: a runner's job may be in none of the pool's lists at this moment
         return max(0.001, min(stale_at, self.pool.first_deadline(), poll_at) - now)
 
     def _watch(self) -> None:
@@ -107,7 +109,7 @@ class Loop:
         self.settling.unsettled += [(job, Return()) for job in stale]
 
     def _talk(self) -> None:
-        """The turn's work with the database, in the order of urgency: what others wait for comes first."""
+        """The turn's work with the database, in the order of urgency: others wait for the ended jobs, so these come first."""
         connection = self._database.connection
         if self.settling.unsettled:
             self.settling.settle_ended(connection)
@@ -116,7 +118,7 @@ class Loop:
             try:
                 future.set_result(dependencies.dependency_results(connection, job_id))
             except Exception as error:
-                future.set_exception(error)  # the handler's to retry
+                future.set_exception(error)  # the handler may retry or fail
         if not self.state.leaving:
             self.claiming.claim_more(connection)
             self.claiming.call_for_help(connection)
@@ -128,33 +130,33 @@ class Loop:
             room = self._worker.handler_seconds()
             timeout = self._policy.timeout(job.job_type)
             needs = self._worker.durations.high_seconds(claim.type) or timeout
-            # A fresh worker's first job always starts: if it does not fit here it fits nowhere.
+            # A fresh worker's first job always starts: no other worker would have more time for it.
             if self.state.leaving or (needs > room and (self._any_started or room <= 0)):
                 self.state.relieve()
                 return Return()
             self._any_started = True
             job.ends_by = job.started_at + min(timeout, room)
             return execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
-        except BaseException as error:  # it would end the runner's thread, and leave the job to its timeout
+        except BaseException as error:  # else it would end the runner's thread, and its job would run into the timeout
             return failed(claim, error, self._policy)
 
     def _reconnected(self) -> None:
         connection = self._database.connection
         self.claiming.recover(connection)
         if not slots.holds(connection, self._token):
-            # We had just let go of it, or were given up for lost: finish what is in hand, and claim nothing more.
+            # The slot was freed just before, by us or by a rescue: finish the jobs in hand, and claim no more.
             self.state.relieve()
 
     def give_up(self) -> None:
-        """After an error that nothing here can put right."""
+        """Ends the worker's work after an error that it cannot handle."""
         self.pool.close()
         if self.claiming.prefetch.close() or self.pool.jobs():
-            # Handlers are running: a thread cannot be killed, and one that survives our return would be thawed in the
-            # next invocation. The platform reports the loss, and the rescue frees our jobs.
+            # Handlers are running. A thread cannot be killed; if this call returned, it would run on in the next
+            # invocation. So the process ends: the platform reports the loss, and the rescue frees our jobs.
             self._worker.end_process(1)
 
     def _shut_down(self) -> None:
-        """Frees the slot and, if work is left, wakes a fresh worker; ends the process if a handler would not end."""
+        """Frees the slot; wakes a fresh worker if work is left; ends the process if a handler still runs."""
         connection = self._database.connection
         self.claiming.prefetch.close()
         if self.claiming.recovered:
@@ -175,8 +177,8 @@ class Loop:
             backoff = self._policy.backoff(job.job_type)
             ends.append((job.claim, after_failure(job.claim, Reason.TIMEOUT, message, backoff, random.random())))
         done = settle(self._database.connection, ends).done
-        # Nobody is woken from here: while the invoke hung, the retry could begin beside the handler that still runs. The
-        # platform's report of this process's end wakes whoever is needed.
+        # No worker is woken from here: during a slow invoke the retry could begin beside the handler that still runs. The
+        # platform reports this process's end, and the rescue then wakes a worker.
         self.settling.observe(
             [(job.claim, outcome) for job, (_, outcome) in zip(abandoned, ends, strict=True) if job.claim.id in done]
         )

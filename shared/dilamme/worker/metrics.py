@@ -27,5 +27,5 @@ def observe_settled(meter: Meter, ends: Sequence[tuple[Claim, Outcome]]) -> None
             meter.add(f"WaitP{priority}", wait / MILLISECOND)
     if unknown := sum(isinstance(outcome, Return) and outcome.unknown for _, outcome in ends):
         meter.add("JobsOfUnknownType", unknown)
-    # At once: a worker that is killed, or ends its process because a handler overran, would take them with it.
+    # At once: if the worker is killed, or ends its process because a handler overran, unflushed metrics are lost.
     meter.flush()

@@ -1,5 +1,6 @@
-"""Claims fetched before they are needed, on a second connection, while the first one settles: a backlog of short jobs keeps
-both busy.
+"""Fetches claims before they are needed, on a second connection, while the first one settles.
+
+A backlog of short jobs keeps both connections busy: with one, the runners would wait for claims while it settles.
 """
 
 import threading
@@ -15,7 +16,7 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.store.connection import Connection
 
-DEPTH = 2  # the next fetch need not wait until the loop, which may be settling, has seen the one before
+DEPTH = 2  # with one, the next fetch would wait until the loop, which may be settling, has taken the one before
 Fetch = Callable[[Connection], list[Claim]]
 
 
@@ -35,7 +36,7 @@ class Prefetch:
 
     @property
     def under_way(self) -> int:
-        """Fetches that have begun and whose claims have not been taken: they are ours already, whether or not we know them."""
+        """The fetches that have begun and whose claims have not been taken. These may be ours before we know them."""
         return len(self._fetches)
 
     def begin(self, fetch: Fetch) -> None:
@@ -58,7 +59,7 @@ class Prefetch:
         return self._fetches.popleft().result()
 
     def close(self) -> list[Claim]:
-        """Lets go of the connection, after the fetches under way; what they have claimed, as far as anybody knows."""
+        """Closes the connection after the fetches under way; their claims, without those whose reply was lost."""
         claims: list[Claim] = []
         while self._fetches:
             with suppress(DatabaseUnavailable, psycopg.Error):

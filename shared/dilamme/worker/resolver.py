@@ -10,8 +10,8 @@ from typing import Any
 class Resolver:
     """Awaits the results of async handlers, on a thread's event loop, and ends the tasks that they leave behind on it.
 
-    Most handlers leave none. So tasks are counted as they are made: a look for them after each job would slow a short
-    one down.
+    Most handlers leave no task. So tasks are counted as they are made: a search for them after each job would slow short
+    jobs down.
     """
 
     def __init__(self, runner: asyncio.Runner) -> None:

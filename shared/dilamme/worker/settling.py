@@ -21,21 +21,21 @@ Observe = Callable[[Sequence[tuple[Claim, Outcome]]], None]
 class Settling:
     """Collects ended jobs, and settles together all that have ended since the last time.
 
-    A lost connection loses nothing: what was not settled stays here and is settled again. If the first try had come
-    through, the second one finds zero rows, which means that it is done.
+    A lost connection loses nothing: jobs that were not settled stay here and are settled again. If the first try came
+    through, the second one finds zero rows, and the jobs are dropped as done.
     """
 
     def __init__(self, settings: Settings, state: State, observe: Observe) -> None:
         self.unsettled: list[Done] = []
         self.settled = 0
-        self._locked: set[UUID] = set()  # of the unsettled, those that somebody else held locked the last time
+        self._locked: set[UUID] = set()  # the unsettled jobs that somebody else held locked the last time
         self._settings = settings
         self._state = state
         self._observe = observe
 
     def settle_ended(self, connection: Connection) -> None:
-        """Settles the jobs that have ended; what somebody holds locked stays unsettled."""
-        # A job that was locked the last time is tried apart, one a round: it must not hold up the rest.
+        """Settles the jobs that have ended; those that somebody holds locked stay unsettled."""
+        # Jobs that were locked the last time are tried apart, one a round: they must not hold up the rest.
         locked = [done for done in self.unsettled if done[0].claim.id in self._locked] if self._locked else []
         rest = [done for done in self.unsettled if done[0].claim.id not in self._locked] if locked else self.unsettled
         for part in (locked[:1], rest):
@@ -43,11 +43,11 @@ class Settling:
                 continue
             ends = [(job.claim, outcome) for job, outcome in part]
             settlement = settle(connection, ends)
-            if settlement.due and self._state.leaving:  # at once: the jobs that still run here may take long
+            if settlement.due and self._state.leaving:  # at once: the jobs that still run here may take long to end
                 wake_worker(connection, self._settings)
             if settlement.later:
                 wake_scheduler(connection, self._settings)
-            if len(settlement.done) == len(part) == len(self.unsettled):  # the rule; to sort by ids takes time
+            if len(settlement.done) == len(part) == len(self.unsettled):  # the rule, without a search by ids
                 self.unsettled = []
                 self._locked.clear()
                 self.observe(ends)
@@ -64,6 +64,6 @@ class Settling:
             logger.warning("claim is no longer ours, result dropped", extra={"job_id": str(job_id)})
 
     def observe(self, ends: Sequence[tuple[Claim, Outcome]]) -> None:
-        """Counts settled jobs, and tells whoever measures."""
+        """Counts settled jobs, and passes them to the worker's observer."""
         self.settled += len(ends)
         self._observe(ends)

@@ -27,10 +27,10 @@ class Phase(IntEnum):
 class State:
     """The phase, which only ever grows.
 
-    The loop's thread moves it, and so does a runner that meets a job which does not fit: other runners must see that at
-    once, or they would start jobs that stood behind it. Both compare and set under a lock, or a loop that was about to
-    write LEAVING could undo a runner's RELIEVED, and nobody would be woken for the rest. Reading takes no lock: one
-    attribute is read whole, and a reader that comes a moment too early starts one job more.
+    The loop's thread moves it, and so does a runner whose job does not fit: other runners must see that at once, or they
+    would start jobs that stood behind it. Both compare and set under a lock: else a loop that is about to write LEAVING
+    could undo a runner's RELIEVED, and nobody would be woken for the rest. Reading needs no lock: one attribute is read
+    whole, and a reader that comes a moment too early starts one job more.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The threads in which handlers run. They touch no database: what they need or have done goes through the loop.
+"""The threads in which handlers run. They do not use the database: their questions and results go through the loop.
 
 The loop's thread calls the first half of `ThreadPool`, the runners' threads the second half.
 """
@@ -40,15 +40,15 @@ Execute = Callable[[RunningJob, Callable[[Any], Any]], Outcome]
 class ThreadPool:
     """Up to ``concurrency`` runners, each taking one job at a time, in order.
 
-    They are threads, started as jobs come. With a concurrency of 1 there is none: `run` is called in the thread in which
-    the handlers are to run.
+    Runners are threads, started as jobs come. With a concurrency of 1 there is none: `run` is called in the thread in which
+    the handlers shall run.
 
-    The queue and the list of done jobs are deques, whose ends CPython takes and adds to atomically: a lock for each job
-    would be much of a short one's time. Locks are taken only to wait, and to wake a thread that waits. The jobs in hand
-    are counted by the loop's thread alone, so a job on its way from the queue to a runner is never miscounted.
+    The queue and the list of done jobs are deques: CPython appends and pops atomically at their ends, and a lock for each
+    job would take much of a short job's time. Locks are taken only to wait, and to wake a waiting thread. The loop's thread
+    alone counts the jobs in hand, so a job on its way from the queue to a runner is never miscounted.
 
-    The rival, `concurrent.futures.ThreadPoolExecutor`, makes a future and takes two locks for each job, and cannot give
-    back a job that waits.
+    The rival, `concurrent.futures.ThreadPoolExecutor`, makes a future and takes two locks for each job, and a job that
+    waits in its queue cannot be returned.
     """
 
     def __init__(self, concurrency: int, execute: Execute) -> None:
@@ -107,7 +107,7 @@ class ThreadPool:
             self._happened.notify()
 
     def asked(self) -> list[tuple[UUID, "Future[dict[UUID, Any]]"]]:
-        """Handlers that wait for the results of their job's dependencies."""
+        """The handlers that wait for the results of their job's dependencies."""
         return [self._asked.popleft() for _ in range(len(self._asked))]
 
     def take_stale(self, claimed_before: float) -> list[RunningJob]:
@@ -119,14 +119,14 @@ class ThreadPool:
             while True:
                 waiting.append(self._queue.popleft())
         except IndexError:
-            pass  # the runners take from it too, so its length says nothing
+            pass  # emptied until it fails: the runners take from it too, so its length is no guide
         self._enqueue([job for job in waiting if job.claimed_at >= claimed_before])
         stale = [job for job in waiting if job.claimed_at < claimed_before]
         self._in_hand.difference_update(stale)
         return stale
 
     def abandon_overdue(self, now: float) -> list[RunningJob]:
-        """Gives up on handlers that have run past their time; their results will be ignored."""
+        """Gives up on handlers that ran past their timeout; their results will be ignored."""
         overdue = [job for job in self._running() if job.ends_by <= now]
         for job in overdue:
             job.abandoned = True
@@ -147,16 +147,16 @@ class ThreadPool:
 
     @property
     def waiting(self) -> int:
-        """How many jobs are in the queue."""
+        """The number of jobs in the queue."""
         return len(self._queue)
 
     @property
     def in_hand(self) -> int:
-        """How many jobs are in the queue, running, or done and not collected; the abandoned are not among them."""
+        """The number of jobs in the queue, running, or done and not collected; without the abandoned ones."""
         return len(self._in_hand)
 
     def jobs(self) -> list[RunningJob]:
-        """All that are in hand, and the abandoned."""
+        """All jobs in hand, and the abandoned ones."""
         return [*self._in_hand, *self._abandoned]
 
     def abandoned(self) -> list[RunningJob]:
@@ -164,18 +164,18 @@ class ThreadPool:
         return self._abandoned
 
     def oldest_claimed_at(self) -> float:
-        """When the first in the queue was claimed; infinity if nothing waits."""
+        """The time at which the first job of the queue was claimed; infinity if none waits."""
         try:
             return self._queue[0].claimed_at
         except IndexError:
             return float("inf")
 
     def first_deadline(self) -> float:
-        """When the first running handler is out of time; infinity if none runs."""
+        """The time at which the first running handler reaches its timeout; infinity if none runs."""
         return min((job.ends_by for job in self._running()), default=float("inf"))
 
     def available_runners(self, started_after: float) -> int:
-        """Runners that are idle or have begun their job only lately."""
+        """The number of runners that are idle or began their job after ``started_after``."""
         stuck = sum(job.started_at < started_after for job in self._running())
         return self.concurrency - stuck - len(self._abandoned)
 
@@ -187,7 +187,7 @@ class ThreadPool:
     def run(self) -> None:
         """Runs jobs until the pool is closed; an event loop of this thread's own serves async handlers.
 
-        The event loop is made when there is a job: before, it would keep the interpreter from the first claim.
+        The event loop is made for the first job: made earlier, it would delay the first claim.
         """
         job = self._next()
         if job is None:
@@ -196,7 +196,7 @@ class ThreadPool:
             resolve = Resolver(runner).resolve
             while job is not None:
                 self._started.add(job)
-                outcome = copy_context().run(self._execute, job, resolve)  # what a job sets there ends with it
+                outcome = copy_context().run(self._execute, job, resolve)  # a job's context variables end with it
                 job.seconds = time.monotonic() - job.started_at
                 self._started.discard(job)
                 if not job.abandoned:
@@ -228,8 +228,8 @@ class ThreadPool:
                 return job
 
     def _wake_loop(self) -> None:
-        # The loop says that it waits, and looks once more, with the lock held: it cannot miss this.
+        # With the lock held, the loop sets `_loop_waits` and then looks once more: it cannot miss this job.
         if self._loop_waits:
             with self._happened:
-                self._loop_waits = False  # woken once: hundreds more would end before it gets the processor
+                self._loop_waits = False  # one notification suffices: hundreds of jobs may end before the loop runs
                 self._happened.notify()

@@ -14,7 +14,7 @@ from dilamme.worker.settling import Observe
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Everything that a worker needs. ``remaining_seconds`` says how long it has until the platform kills it.
+    """A worker's tools. ``remaining_seconds`` is its time until the platform kills it.
 
     ``durations`` outlive the invocation. ``observe`` gets the jobs of each settlement, with their outcomes.
     """
@@ -29,7 +29,7 @@ class Worker:
     end_process: Callable[[int], Any] = os._exit
 
     def hold_seconds(self) -> float:
-        """How long from now a slot, or a job, is ours: beyond the platform's kill."""
+        """The seconds for which a slot or a job is ours: longer than the platform lets us live."""
         return self.remaining_seconds() + self.settings.lease_margin_seconds
 
     def handler_seconds(self) -> float:

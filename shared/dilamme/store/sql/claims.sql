@@ -1,22 +1,23 @@
 -- How a claim ends. Every block matches (id, attempt, token): a row that does not come back belongs to somebody else now.
--- Its claims share one attempt and token, so that the fence is two comparisons: joined to a list of fences, the planner,
--- who expects one running row in the whole table, compared each row with each. What differs by job comes as JSON objects
--- by id, for the same reason. No row is locked beforehand: a lock that somebody holds (a caller's transaction may hold a
--- parent FOR SHARE for long) ends the statement after the use case's lock_timeout, and the use case tries in halves.
+-- The claims of one statement share attempt and token, so that the fence is two comparisons. The rival, a join to a list of
+-- fences, compared each row with each: the planner expects one running row in the whole table. Values that differ by job
+-- come as JSON objects by id, for the same reason. No row is locked beforehand: if somebody holds a lock (a caller's
+-- transaction may hold a parent FOR SHARE for long), the use case's lock_timeout ends the statement, and the use case tries
+-- in halves.
 
 -- fragment: mine
--- Of an array that it sees the planner weighs each element; behind a sub-select it does not.
+-- The sub-select hides the array from the planner, which would else estimate the rows of each element.
 WHERE job.id = ANY(ARRAY(SELECT unnest(%(ids)s::uuid[]))) AND job.status = 'running'
   AND job.attempt = %(attempt)s AND job.token = %(token)s
 
 -- fragment: with_failure
--- The list of errors is bounded: the oldest goes when a job has been replayed that often.
+-- The list of errors is bounded: a job that is replayed often loses its oldest errors.
 errors = CASE WHEN jsonb_array_length(job.errors) >= 100 THEN job.errors - 0 ELSE job.errors END
     || ((%(failures)s::jsonb -> job.id::text) || jsonb_build_object('attempt', job.attempt, 'at', dilamme.clock()))
 
 -- name: complete
--- The hot path: hundreds at a time, nearly always all ours and of no series. So of what was completed only the number
--- goes back, and what has a successor, unless some were not ours.
+-- The hot path: hundreds of jobs at a time, nearly always all of them ours and in no series. So only their number is
+-- returned, and the jobs of a series. If some were not ours, all completed jobs are returned, to tell which.
 WITH completed AS (
     UPDATE dilamme.jobs AS job
     SET status = 'completed', finished_at = dilamme.clock(), result = %(results)s::jsonb -> job.id::text,
@@ -46,8 +47,8 @@ SET status = 'pending',
 RETURNING job.id
 
 -- name: return_claim
--- The claim costs no attempt. Without a delay the job keeps its ready time, and so its place in line; a handler that
--- snoozed, or a type that nobody knows, comes back later.
+-- The claim costs no attempt. Without a delay the job keeps its ready time, and so its position in line. A snoozed job, or
+-- one of an unknown type, has a delay.
 UPDATE dilamme.jobs AS job
 SET status = 'pending', attempt = job.attempt - 1, started_at = CASE WHEN job.attempt > 1 THEN job.started_at END,
     ready_at = coalesce(dilamme.clock() + (%(delays)s::jsonb ->> job.id::text)::double precision * interval '1 second',

@@ -1,8 +1,8 @@
 -- The edges of the DAG, and the counters of what a job still waits for.
 
 -- name: lock_parents
--- FOR SHARE holds off the parent's completion until the edge is committed: a completion that looked for children a
--- moment earlier would miss this one, which then waited for ever.
+-- FOR SHARE holds off the parent's completion until the edge is committed. Else a completion that looked for children a
+-- moment earlier would miss this child, and it would wait for ever.
 SELECT id, status FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR SHARE
 
 -- name: insert_edges
@@ -19,7 +19,7 @@ WHERE edge.child_id = %(id)s
 
 -- name: release
 -- A statement of its own, after the parents' rows are locked: its snapshot sees every child whose insertion held those
--- locks before us. A child that waits on several of them is counted down by as many at once.
+-- locks before us. A child of several of these parents is counted down by their number at once.
 WITH freed AS MATERIALIZED (
     SELECT child_id, count(*) AS parents FROM dilamme.job_dependencies
     WHERE parent_id = ANY(%(ids)s::uuid[]) GROUP BY child_id
@@ -37,7 +37,7 @@ WHERE job.id = freed.child_id AND job.id = ANY(ARRAY(SELECT id FROM locked))
 RETURNING job.unmet_dependencies = 0 AS free, job.ready_at <= dilamme.clock() AS due
 
 -- name: cancel_dependents
--- Those that asked for it, one generation; the use case repeats it on what comes back.
+-- One generation of the dependents that asked for it. The use case repeats it for the jobs that come back.
 UPDATE dilamme.jobs AS job
 SET status = 'cancelled', finished_at = dilamme.clock(), errors = job.errors || jsonb_build_object(
         'reason', 'dependency_failed', 'message', 'a job that it depends on is dead or cancelled',
@@ -50,9 +50,9 @@ WHERE job.status = 'pending' AND job.id = ANY(ARRAY(
 RETURNING job.id, job.series_id
 
 -- name: sweep
--- Rows whose counter disagrees with their parents: blocked ones after the sweep's cursor, and heads of the lanes (which the
--- gate would refuse at every claim). One snapshot shows a completion and its release together or not at all, so what
--- is found here is real; nothing should ever be.
+-- Compares counters with parents: of blocked jobs after the sweep's cursor, and of the heads of the lanes, since the gate
+-- would refuse a wrong one there at every claim. One snapshot shows a completion and its release together or not at all,
+-- so each difference is a real fault. None should ever be found.
 WITH head AS (
 -- include: lane_heads
 ),

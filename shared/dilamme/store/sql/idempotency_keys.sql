@@ -1,8 +1,8 @@
 -- Idempotency keys: each stands for one request, and lives as long as the last of its jobs.
 
 -- name: take_key
--- The unique index makes a rival with the same key wait here: if it commits, no row comes back and `find_key` shows
--- its jobs; if it rolls back, the key is ours.
+-- The unique index makes us wait here for a rival with the same key. If it commits, no row comes back, and `find_key`
+-- shows its jobs. If it rolls back, the key is ours.
 INSERT INTO dilamme.idempotency_keys (key, request_hash, job_ids, refs)
 VALUES (%(key)s, %(request_hash)s, %(job_ids)s::uuid[], %(refs)s)
 ON CONFLICT (key) DO NOTHING

@@ -1,8 +1,8 @@
 -- Jobs: stored, cancelled, replayed.
 
 -- fragment: new_jobs
--- One statement, so that a batch shares one creation time and its ids (UUIDv7) keep its order. A time in the past buys
--- no priority: the job is ready from now. A column that most jobs leave out comes as NULL, which costs nothing on the way.
+-- One statement, so that a batch shares one creation time and its ids (UUIDv7) keep its order. A time in the past gives no
+-- priority: the job is ready from now on. A column that most jobs leave out comes as an array of NULLs, which is empty.
 -- The `chosen_` fragments are made from the table in store/job_columns.py.
 INSERT INTO dilamme.jobs AS job (
     id, status, unmet_dependencies, created_at, scheduled_at, ready_at, finished_at, series_id, idempotency_key, errors,
@@ -31,8 +31,8 @@ RETURNING
 -- include: is_free_and_due
 
 -- name: insert_one
--- Who posts a job is shown it as `find_job` would, without a second look. The type's attempts by a subquery, which costs
--- the planner less than the join there.
+-- Returns the job as `find_job` does, so that its caller needs no second statement. The type's attempts come by a
+-- subquery, which costs the planner less than the join there.
 -- include: new_jobs
 RETURNING
 -- include: is_free_and_due
@@ -55,7 +55,7 @@ WHERE job.status = 'pending' AND job.id = ANY(ARRAY(
 RETURNING job.id, job.type, job.attempt, job.scheduled_at, job.series_id, job.replayed
 
 -- name: replay
--- Fresh attempts, old errors. A replayed occurrence stands beside its series' chain and extends it no further.
+-- Attempts begin anew, errors stay. A replayed occurrence is no longer part of its series' chain and does not extend it.
 UPDATE dilamme.jobs AS job
 SET status = 'pending', attempt = 0, ready_at = dilamme.clock(), started_at = NULL, finished_at = NULL,
     unknown_since = NULL, replayed = true
@@ -64,7 +64,7 @@ WHERE job.status = 'dead' AND job.id = ANY(ARRAY(
 RETURNING job.id
 
 -- name: dead_jobs
--- The oldest dead letters first: by priorities, which is how the index has them, since a sort of all would read all.
+-- The oldest dead jobs first. Each priority is read in the index's order: one sort of all would read all of them.
 SELECT id FROM (
     (SELECT id, finished_at FROM dilamme.jobs
       WHERE status = 'dead' AND priority = 1 AND finished_at IS NOT NULL AND (%(type)s::text IS NULL OR type = %(type)s)

@@ -1,7 +1,7 @@
--- What can run, in the comparator's order: the three lanes, their heads, and the claim.
+-- The jobs that can run, in the comparator's order: the three lanes, their heads, and the claim.
 
 -- fragment: in_lane
--- A job lies in its lane while it waits for nothing but its time and a worker. The index jobs_lane has this condition.
+-- A job is in its lane while it waits only for its time and a worker. The index jobs_lane has this condition.
 status = 'pending' AND unmet_dependencies = 0
 
 -- fragment: ready
@@ -9,9 +9,9 @@ status = 'pending' AND unmet_dependencies = 0
 AND ready_at <= dilamme.clock()
 
 -- fragment: still_ready
--- `ready` once more, on the rows that a claim has chosen, under their locks. It says `<= 0` and not `= 0`: without
--- statistics (the first minute of a burst) the planner would look for the ids in the lanes' index, whose last column they
--- are, and so read every ready row. It cannot prove that this index serves `<=`.
+-- `ready` again, for the rows that a claim has chosen, under their locks. It says `<= 0`, not `= 0`: without statistics (in
+-- the first minute of a burst) the planner would search the ids in the lanes' index, whose last column they are, and so
+-- read every ready row. It cannot prove that this index serves `<=`.
 job.status = 'pending' AND job.unmet_dependencies <= 0 AND job.ready_at <= dilamme.clock()
 
 -- fragment: lane_heads
@@ -25,7 +25,7 @@ FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
     ORDER BY ready_at, created_at, id LIMIT %(reach)s) AS head
 
 -- fragment: effective
--- domain/priority.py's formula for priorities 1 to 3, as comparisons: two steps at the most lead from 3 to 1.
+-- domain/priority.py's formula for priorities 1 to 3, as comparisons: from 3 to 1 there are two steps at most.
 greatest(1, job.priority
     - (job.ready_at <= coalesce(dilamme.clock() - %(ageing)s::interval, '-infinity'))::integer
     - (job.ready_at <= coalesce(dilamme.clock() - 2 * %(ageing)s::interval, '-infinity'))::integer)
@@ -41,15 +41,15 @@ ordered AS MATERIALIZED (
 -- fragment: take
 -- From `ordered` (the first `reach` of the exact order) lock the first `limit` that nobody holds, and claim them.
 --
--- * SKIP LOCKED passes the jobs that a rival is claiming. It does not stop a second claim of a job that a rival claimed
---   *and committed* after our snapshot: the conditions beside the lock do, since PostgreSQL checks them again on the
+-- * SKIP LOCKED passes over the jobs that a rival is claiming. It does not prevent a second claim of a job that a rival
+--   claimed *and committed* after our snapshot. The conditions beside the lock do: PostgreSQL checks them again on the
 --   newest version of the row.
--- * NO KEY UPDATE, since a plain FOR UPDATE would meet the foreign keys' own locks.
+-- * NO KEY UPDATE, since a plain FOR UPDATE would conflict with the foreign keys' own locks.
 -- * The gate looks at the parents themselves: the counter only keeps blocked rows out of the lanes.
--- * A job on its last attempt runs alone: the claim stops before the first such row, or takes it and nothing else,
---   and not at all while the worker has others in hand.
--- * The ids go through arrays: a sub-select in the UPDATE's FROM may be run twice and take more than its LIMIT, and a
---   join would leave the planner free to read the whole table.
+-- * A job on its last attempt runs alone: the claim stops before the first such row, or takes it and nothing else. It
+--   takes none while the worker has other jobs in hand.
+-- * The ids go through arrays: a sub-select in the UPDATE's FROM may run twice and take more than its LIMIT, and a join
+--   would allow the planner to read the whole table.
 locked AS MATERIALIZED (
     SELECT job.id, job.ready_at, job.created_at, job.attempt + 1 >=
 -- include: attempts_allowed
@@ -116,8 +116,8 @@ WITH head AS MATERIALIZED (
 -- include: claims
 
 -- name: claim_handed
--- As `claim`, among the ids that the scheduler's heap chose for this worker; unless the choice is older than a tick,
--- by the one clock: the order may have changed since.
+-- As `claim`, among the ids that the scheduler's heap chose for this worker. A choice that is older than a tick, by the one
+-- clock, is dropped: the order may have changed since.
 WITH ordered AS MATERIALIZED (
     SELECT id FROM unnest(%(ids)s::uuid[]) AS handed (id)
     WHERE %(ticked_at)s::timestamptz >= dilamme.clock() - %(fresh)s::interval
@@ -126,7 +126,7 @@ WITH ordered AS MATERIALIZED (
 -- include: claims
 
 -- name: start_and_claim
--- `start` and the first `claim` in one: a round trip and a wait for the disk fewer before the first handler. Zero rows:
+-- `start` and the first `claim` in one: one round trip and one wait for the disk less before the first handler. Zero rows:
 -- the slot is not ours, and nothing is claimed. One row of NULLs: the slot is ours, and there is nothing to claim.
 WITH started AS MATERIALIZED (
 -- include: start
@@ -144,16 +144,16 @@ FROM started LEFT JOIN claimed AS job ON true
 -- include: in_claim_order
 
 -- name: work_left
--- Is anything claimable? A worker looks after it has let go of its slot. By lanes and in their order: where many rows are
--- ready, the planner expects to meet one soon, and would read the table from its beginning, where the finished ones lie.
+-- Is any job ready? A worker asks after it has freed its slot. By lanes, in their order: if many rows are ready, the planner
+-- expects to meet one soon, and would read the table from its beginning, among the finished rows.
 SELECT EXISTS (
 -- include: lane_heads
 ) AS work_left
 
 -- name: near_future
--- Jobs that fall due before the next tick, for the timing wheel; with the time, in one round trip. It begins at the tick's
--- own look: a job that has fallen due since, while the tick called workers and did its chores, would else wait for the
--- next. Bounded: more than this at one instant is a backlog, which the next tick takes up.
+-- The jobs that fall due before the next tick, for the timing wheel, and the time, in one round trip. It begins at the
+-- tick's `now`: a job that fell due since, while the tick invoked workers and did its maintenance, would else wait for the
+-- next tick. It is bounded: more jobs than this at one instant are a backlog, and the next tick takes them up.
 SELECT clock.now, job.id, job.ready_at
 FROM (SELECT dilamme.clock() AS now) AS clock
 LEFT JOIN LATERAL (

@@ -1,9 +1,8 @@
 -- One leader. The newest scheduler leads; the one before sees that its epoch has passed and leaves.
 
 -- fragment: unflushed
--- Its transaction's commit does not wait for the disk, and a server that crashes may forget it: for reservations, a
--- renewed lease and the sweep's cursor, which are made again, and nothing else. A worker that finds
--- its reservation forgotten leaves.
+-- The transaction's commit does not wait for the disk, and a crash of the server may lose it. Only for reservations, a
+-- renewed lease and the sweep's cursor: these are made again. A worker whose reservation was lost leaves.
 set_config('synchronous_commit', 'off', true)
 
 -- name: take_lead
@@ -12,7 +11,7 @@ SET epoch = epoch + 1, owner = %(owner)s, expires_at = dilamme.clock() + %(lease
 RETURNING epoch
 
 -- name: renew
--- The row stays locked to the end of the tick's transaction: two schedulers cannot run the same tick.
+-- The row stays locked until the tick's transaction ends: else two schedulers could run the same tick.
 UPDATE dilamme.scheduler_lease
 SET expires_at = dilamme.clock() + %(lease)s::interval, last_tick_at = dilamme.clock()
 WHERE epoch = %(epoch)s AND owner = %(owner)s
@@ -23,7 +22,7 @@ RETURNING dilamme.clock() AS now,
 UPDATE dilamme.scheduler_lease SET expires_at = dilamme.clock() WHERE epoch = %(epoch)s AND owner = %(owner)s RETURNING epoch
 
 -- name: depose
--- The platform reports that this scheduler ended without a word. Who gets the row back invokes the next.
+-- The platform reports that this scheduler was lost. The caller that gets the row back invokes the next one.
 UPDATE dilamme.scheduler_lease
 SET expires_at = dilamme.clock(), owner = NULL, invited_until = dilamme.clock() + %(hold)s::interval
 WHERE owner = %(owner)s AND expires_at > dilamme.clock() - interval '1 minute'
@@ -36,8 +35,8 @@ SELECT expires_at <= dilamme.clock() AND invited_until <= dilamme.clock() AS nob
 -- include: whether_nobody_leads
 
 -- name: upcoming
--- Is there anything for a leader to do within `ahead`? What runs needs none, since who settles it wakes one, unless its
--- lease may run out: then its worker, and the platform's report of it, may both be lost.
+-- Has a leader work within `ahead`? A running job needs no leader, since its worker wakes one after settling it. But if its
+-- lease may run out, the worker and the platform's report of its loss may both be lost: then only a tick frees the job.
 SELECT EXISTS (
         SELECT FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
             SELECT FROM dilamme.jobs
@@ -52,7 +51,7 @@ SELECT EXISTS (
     OR EXISTS (SELECT FROM dilamme.outbox) AS upcoming
 
 -- name: reserve_lead
--- A thousand callers who all see that no leader is alive make one invoke.
+-- If a thousand callers see at once that nobody leads, one of them gets the row and invokes a scheduler.
 UPDATE dilamme.scheduler_lease SET invited_until = dilamme.clock() + %(hold)s::interval
 WHERE expires_at <= dilamme.clock() AND invited_until <= dilamme.clock()
 RETURNING epoch

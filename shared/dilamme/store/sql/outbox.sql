@@ -1,4 +1,5 @@
--- Dead letters on their way to the queue. At least once: a leader that dies between sending and `sent` sends again.
+-- Dead letters on their way to the queue. At least once: if a leader dies between sending and `sent`, the next one sends
+-- them again.
 
 -- name: announce
 INSERT INTO dilamme.outbox (id, job_id, message, send_at)
@@ -6,7 +7,7 @@ SELECT s.id, s.job_id, s.message, dilamme.clock()
 FROM unnest(%(ids)s::uuid[], %(job_ids)s::uuid[], %(messages)s::jsonb[]) AS s (id, job_id, message)
 
 -- name: pick
--- Pushed ahead while they are being sent, so that no transaction is open during a call to AWS.
+-- Postpones them while they are being sent, so that no transaction is open during a call to AWS.
 UPDATE dilamme.outbox SET send_at = dilamme.clock() + %(hold)s::interval
 WHERE send_at <= dilamme.clock() AND id = ANY(ARRAY(
     SELECT id FROM dilamme.outbox WHERE send_at <= dilamme.clock()

@@ -1,4 +1,4 @@
--- What can be asked. No statement reads more rows than its limits say, whatever the tables hold.
+-- Questions about jobs. No statement reads more rows than its limits allow, however large the tables are.
 
 -- fragment: own
 -- include: listed_columns
@@ -40,8 +40,8 @@ WHERE job.id = %(id)s
 SELECT id, status FROM dilamme.jobs WHERE id = ANY(%(ids)s::uuid[])
 
 -- name: few_finished
--- The `few_` blocks: which jobs can a filter mean at all, if they are few enough to be sorted by age. The order is the
--- index's, so that the planner has no reason to read the table instead.
+-- The `few_` blocks give the jobs of a status or series, if they are few enough to be sorted by age. They ask for the
+-- index's own order, so that the planner has no reason to read the table instead.
 SELECT id FROM dilamme.jobs
 WHERE status = %(status)s AND status IN ('completed', 'dead', 'cancelled') AND finished_at IS NOT NULL
 ORDER BY status, priority, finished_at LIMIT %(limit)s
@@ -61,7 +61,7 @@ LIMIT %(limit)s
 SELECT id FROM dilamme.jobs WHERE series_id = %(series_id)s ORDER BY series_id, scheduled_at LIMIT %(limit)s
 
 -- name: page_among
--- A page from the few.
+-- A page of the jobs that a `few_` block gave.
 SELECT
 -- include: outline
 FROM dilamme.jobs AS job
@@ -72,9 +72,9 @@ WHERE job.id = ANY(%(ids)s::uuid[]) AND job.id < %(before)s
 ORDER BY job.id DESC LIMIT %(limit)s
 
 -- name: page_of_window
--- A page from the next `reach` jobs, newest first: with a filter that few of a million rows pass, a page may be short
--- or empty, and `window_end` says where the next one starts. It is looked up in the same snapshot, since retention may
--- delete rows of the window meanwhile, and only when the page is not full.
+-- A page from the next `reach` jobs, newest first. If few of a million rows pass the filter, a page may be short or empty;
+-- `window_end` then says where the next page starts. It is read in the same snapshot, since retention may delete rows of
+-- the window meanwhile, and only if the page is not full.
 WITH page AS MATERIALIZED (
     SELECT id FROM (
         SELECT id, status, type, priority, series_id FROM dilamme.jobs
@@ -95,7 +95,7 @@ LEFT JOIN dilamme.jobs AS job ON job.id = page.id
 ORDER BY job.id DESC
 
 -- name: explain_job
--- All that can keep a job from running, but for its dependencies and its place in line.
+-- Everything that can keep a job from running, except its dependencies and its position in line.
 SELECT
 -- include: outline
     , job.worker, job.lease_expires_at, job.unknown_since, job_type.type IS NOT NULL AS type_is_known,
@@ -107,14 +107,14 @@ CROSS JOIN dilamme.scheduler_lease AS lease
 WHERE job.id = %(id)s
 
 -- name: waits_on
--- What it waits for, hopeless cases first.
+-- The dependencies that have not completed, dead and cancelled ones first.
 SELECT parent.id, parent.status
 FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
 WHERE edge.child_id = %(id)s AND parent.status <> 'completed'
 ORDER BY parent.status IN ('dead', 'cancelled') DESC, parent.id LIMIT %(limit)s
 
 -- name: count_ahead
--- One index range a lane, up to where domain/rank.py says that the jobs before this one end.
+-- The jobs ahead of a given one: one index range a lane, up to the bound that domain/queue_position.py gives.
 SELECT coalesce(sum(lane.ahead), 0)::integer AS ahead
 FROM unnest(%(priorities)s::smallint[], %(ready_at)s::timestamptz[], %(created_at)s::timestamptz[], %(ids)s::uuid[])
     AS bound (priority, ready_at, created_at, id)

@@ -1,5 +1,6 @@
 -- name: lock_migrations
--- Rival migrators take turns. A transaction's lock: a session's would not survive a pooler. The number is ours alone.
+-- Rival migrators take turns. The lock is a transaction's: a session's would not survive a pooler. The number is
+-- arbitrary, and ours alone.
 SELECT pg_advisory_xact_lock(28260371862840677)
 
 -- name: create_schema

@@ -9,7 +9,7 @@ FROM unnest(%(ids)s::uuid[], %(interval_seconds)s::integer[]) AS s (id, interval
 SELECT series_id FROM dilamme.jobs WHERE id = %(id)s
 
 -- name: lock_series
--- Before the jobs, in id order: who ends a series and who extends it take turns here.
+-- Before the jobs, in id order: a transaction that ends a series and one that extends it take turns here.
 SELECT id, interval_seconds, ended_at FROM dilamme.series
 WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR NO KEY UPDATE
 

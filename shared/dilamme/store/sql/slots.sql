@@ -8,7 +8,7 @@ INSERT INTO dilamme.worker_slots (slot) SELECT generate_series(1, %(slots)s::int
 DELETE FROM dilamme.worker_slots WHERE slot > %(slots)s AND state = 'free'
 
 -- name: reserve
--- One slot a token, as far as slots are free. A rival's choice is passed over, not waited for.
+-- One slot for each token, as long as slots are free. Slots that a rival is taking are passed over, not waited for.
 WITH free AS MATERIALIZED (
     SELECT slot FROM dilamme.worker_slots WHERE state = 'free' AND slot <= %(slots)s
     ORDER BY slot LIMIT cardinality(%(tokens)s::uuid[]) FOR UPDATE SKIP LOCKED
@@ -28,7 +28,7 @@ state = 'free' AND slot = (
     ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
 
 -- name: reserve_or_look
--- Two questions in one round trip, for whoever made a job due: is there a slot for a worker, and does anybody lead?
+-- Two questions in one round trip, after a job has become due: is there a slot for a worker, and does a scheduler lead?
 WITH reserved AS (
     UPDATE dilamme.worker_slots
     SET state = 'invited', token = %(token)s, held_until = dilamme.clock() + %(hold)s::interval
@@ -43,7 +43,7 @@ FROM (
 ) AS leader
 
 -- fragment: start
--- Zero rows: the event came twice, or too late. The worker leaves and claims nothing.
+-- Zero rows: the event came twice, or too late. The worker then leaves and claims nothing.
 UPDATE dilamme.worker_slots SET state = 'started', held_until = dilamme.clock() + %(lease)s::interval
 WHERE slot = %(slot)s AND token = %(worker)s AND state = 'invited'
 RETURNING slot
@@ -55,8 +55,8 @@ RETURNING slot
 SELECT EXISTS (SELECT FROM dilamme.worker_slots WHERE token = %(token)s AND state = 'started') AS holds
 
 -- name: retake
--- A worker that let go and then saw work takes a slot again, under its old token: that is the one which the platform
--- will name, should it report this invocation lost.
+-- A worker that freed its slot and then saw work takes a slot again, under its old token: if this invocation is lost, the
+-- platform's report has that token.
 UPDATE dilamme.worker_slots SET state = 'started', token = %(token)s, held_until = dilamme.clock() + %(hold)s::interval
 WHERE
 -- include: is_the_first_free
@@ -68,15 +68,15 @@ WHERE token = ANY(%(tokens)s::uuid[]) AND state IN ('invited', 'started')
 RETURNING slot
 
 -- name: take_back
--- The invoke has failed for which a slot was reserved. A worker that has come all the same keeps its slot: AWS took its
--- event, and only the answer was lost.
+-- For reservations whose invoke failed. A worker that has come all the same keeps its slot: AWS took its event, and only
+-- the answer was lost.
 UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
 WHERE token = ANY(%(tokens)s::uuid[]) AND state = 'invited'
 RETURNING slot
 
 -- name: free_overdue
--- Invited and never came, or started and never let go: the platform's report was lost. With it, how many are free then:
--- the count's snapshot is the one before.
+-- Slots whose worker never came, or never freed them: the platform's report was lost. Also the number that is free
+-- afterwards: the freed ones are added, since the count's snapshot is from before.
 WITH freed AS (
     UPDATE dilamme.worker_slots SET state = 'free', token = NULL, held_until = NULL
     WHERE state IN ('invited', 'started') AND held_until <= dilamme.clock()

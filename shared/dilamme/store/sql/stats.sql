@@ -1,8 +1,8 @@
 -- Measurements of the queue and its server, for /stats, the dashboard and the alarms. Every count stops at its limit.
 
 -- name: count_jobs
--- Each kind has a limit of its own, since each row costs a microsecond or two where vacuum has not been yet; with 0 it is
--- not looked at. Blocked and running jobs have no index by priority: theirs are counted together, then told apart.
+-- Each kind has a limit of its own, since a row costs a microsecond or two where vacuum has not been yet. A kind with the
+-- limit 0 is not counted. Blocked and running jobs have no index by priority: they are counted together, then grouped.
 SELECT 'ready' AS kind, lane.priority, counted.jobs, counted.jobs >= %(ready)s AS capped
 FROM (VALUES (1), (2), (3)) AS lane (priority) CROSS JOIN LATERAL (
     SELECT count(*) AS jobs FROM (
@@ -47,14 +47,14 @@ SELECT dilamme.clock() AS at, expires_at > dilamme.clock() AS alive, last_tick_a
 FROM dilamme.scheduler_lease
 
 -- name: gauge_outbox
--- A letter's id is a UUIDv7, so that the smallest is the oldest and tells its time: 48 bits of milliseconds.
+-- A letter's id is a UUIDv7, so the smallest is the oldest, and its first 48 bits are its time in milliseconds.
 SELECT coalesce(extract(epoch FROM dilamme.clock()) - (
     SELECT ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint / 1000.0 FROM dilamme.outbox ORDER BY id LIMIT 1),
     0)::double precision AS oldest_letter_seconds
 
 -- name: gauge_server
--- Connections of all databases, since they share one limit. A snapshot that stays open keeps vacuum from cleaning up
--- behind the queue: its age, in this database, is null where we may not see others' (pg_read_all_stats).
+-- Connections of all databases, since they share one limit. A snapshot that stays open keeps vacuum from removing the
+-- queue's dead rows. Its age, in this database, is null if our role may not see other sessions (pg_read_all_stats).
 SELECT count(*) FILTER (WHERE datid IS NOT NULL) AS connections,
        CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE') THEN coalesce(extract(epoch FROM statement_timestamp() - min(xact_start)
            FILTER (WHERE datname = current_database() AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid())), 0)
@@ -62,7 +62,8 @@ SELECT count(*) FILTER (WHERE datid IS NOT NULL) AS connections,
 FROM pg_stat_activity
 
 -- name: connection_limits
--- What an ordinary role may use: PostgreSQL keeps some for superusers (and, from 16 on, for a role), RDS for itself.
+-- The connections that an ordinary role may use. PostgreSQL reserves some for superusers (and, from 16 on, for a role),
+-- and RDS some for itself.
 SELECT total AS max_connections, kept AS reserved, total - kept AS usable
 FROM (SELECT current_setting('max_connections')::integer AS total,
              current_setting('superuser_reserved_connections')::integer
