@@ -139,7 +139,7 @@ class Taken(ThreadPoolExecutor):
     """Answers for the invocations of workers: each was taken."""
 
     def map(self, fn: Callable[..., T], *iterables: Iterable[Any], **_: Any) -> Iterator[T]:  # noqa: ARG002
-        return iter([None for _ in iterables[0]])  # type: ignore[misc]
+        return iter([True for _ in iterables[0]])  # type: ignore[misc]
 
 
 def time_ticks(connection: Connection, times: int) -> list[float]:
