@@ -30,8 +30,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test has an id of its own, or of two with one id xdist would run one; through a pooler, not all can be tested."""
     for item in items:
-        if item.parent is not None and item.name.startswith(item.nodeid.rpartition("::")[2] + "["):
-            item._nodeid = f"{item.parent.nodeid}::{item.name}"  # schemathesis leaves the operation out
+        if operation := getattr(item, "operation_label", None):  # schemathesis leaves it out of the id
+            item._id = item.id.with_params(operation)
     twice = [name for name, number in Counter(item.nodeid for item in items).items() if number > 1]
     if twice:
         raise pytest.UsageError(f"tests that share an id, so that only one of them would run: {', '.join(twice)}")
