@@ -67,7 +67,11 @@ def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
     for path in found["paths"].values():
         for operation in path.values():
             answers = sorted(operation["responses"].items())
-            operation["responses"] = {status: answer for status, answer in answers if not _foreign(answer)} | _MISTAKE
+            operation["responses"] = {
+                status: answer
+                for status, answer in answers
+                if not any(f'/{name}"' in json.dumps(answer) for name in _FOREIGN)
+            } | _MISTAKE
     for name in _FOREIGN:
         found["components"]["schemas"].pop(name, None)
     schemas = found["components"]["schemas"] = {
@@ -90,10 +94,6 @@ def _codes(error: type[DilammeError] = DilammeError) -> Iterator[str]:
     yield error.code
     for kind in error.__subclasses__():
         yield from _codes(kind)
-
-
-def _foreign(answer: dict[str, Any]) -> bool:
-    return any(f'/{name}"' in json.dumps(answer) for name in _FOREIGN)
 
 
 def page(app: APIGatewayHttpResolver) -> str:

@@ -15,6 +15,7 @@ The rivals, a textbook heap of tuples and `heapq`, are measured beside this one 
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -100,7 +101,13 @@ class MinHeap(Generic[T]):
         else:
             self._sift_out()
         entry = self._entries.pop(key)
-        return self._untie(key, entry) if isinstance(entry, _Ties) else entry
+        if not isinstance(entry, _Ties):
+            return entry
+        item = entry.popleft()
+        self._entries[key] = entry if len(entry) > 1 else entry[0]
+        self._run.append(key)  # it was the least of all, and still is
+        self._tied -= 1
+        return item
 
     def pop_many(self, count: int) -> list[T]:
         """Takes the ``count`` most urgent items, or all if there are fewer, in order."""
@@ -129,18 +136,13 @@ class MinHeap(Generic[T]):
     def _settle(self) -> None:
         """Finds what is fresh its place: a burst is sorted with all the rest, a trickle goes in by its keys."""
         if len(self._fresh) > max(_FEW, len(self) - len(self._fresh)):
-            self.rebuild(self._as_they_came())
+            # Of equals, the one that came first comes first.
+            trickled = (entry if isinstance(entry, _Ties) else (entry,) for entry in self._entries.values())
+            self.rebuild(chain(reversed(self._bulk), chain.from_iterable(trickled), self._fresh))
         elif self._fresh:
             keys = list(map(self._key, self._fresh))
             self._place(self._enter(keys, self._fresh))
             self._fresh = []
-
-    def _as_they_came(self) -> Iterable[T]:
-        """Everything; of equals, what came first comes first."""
-        yield from reversed(self._bulk)
-        for entry in self._entries.values():
-            yield from entry if isinstance(entry, _Ties) else (entry,)
-        yield from self._fresh
 
     def _enter(self, keys: list[Key], items: list[T]) -> list[Key]:
         """The keys that are new here, and need a place; the others share one."""
@@ -148,7 +150,11 @@ class MinHeap(Generic[T]):
         entries = self._entries
         for key, item in zip(keys, items, strict=True):
             if key in entries:
-                self._tie(key, item)
+                entry = entries[key]
+                if not isinstance(entry, _Ties):
+                    entry = entries[key] = _Ties((entry,))
+                entry.append(item)
+                self._tied += 1
             else:
                 entries[key] = item
                 new.append(key)
@@ -165,20 +171,6 @@ class MinHeap(Generic[T]):
             before = len(heap)
             heap += keys
             self._rise(range(before, len(heap)))
-
-    def _tie(self, key: Key, item: T) -> None:
-        entry = self._entries[key]
-        if not isinstance(entry, _Ties):
-            entry = self._entries[key] = _Ties((entry,))
-        entry.append(item)
-        self._tied += 1
-
-    def _untie(self, key: Key, ties: _Ties[T]) -> T:
-        item = ties.popleft()
-        self._entries[key] = ties if len(ties) > 1 else ties[0]
-        self._run.append(key)  # it was the least of all, and still is
-        self._tied -= 1
-        return item
 
     def _sift_out(self) -> None:
         """Removes the root, bottom-up (Wegener, "Bottom-up heapsort", 1993): the hole sinks to a leaf, the last key rises.

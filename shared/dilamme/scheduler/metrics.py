@@ -15,6 +15,21 @@ GAUGE_EVERY_TICKS = 10
 
 logger = logging.getLogger("dilamme.gauges")
 
+# The fields of `Gauges`.
+_METRIC_OF = {
+    "dead": "DeadJobs",
+    "ready_p1": "ReadyJobsP1",
+    "ready_p2": "ReadyJobsP2",
+    "ready_p3": "ReadyJobsP3",
+    "oldest_ready_seconds": "OldestReadyAge",
+    "running": "RunningJobs",
+    "slots_invited": "SlotsInvited",
+    "slots_started": "SlotsStarted",
+    "oldest_letter_seconds": "OldestDeadLetterAge",
+    "connections": "Connections",
+    "oldest_snapshot_seconds": "OldestSnapshotAge",
+}
+
 
 class TickMetrics:
     """Counts ticks, and measures the queue at the first of them and at every `GAUGE_EVERY_TICKS`-th."""
@@ -35,26 +50,12 @@ class TickMetrics:
         meter.add("InvokesRefused", dispatched.refused)
         if self._ticks % GAUGE_EVERY_TICKS == 0:
             try:
-                self._add_gauges()
+                gauges = gauge(self._connection(), self._settings)
             except psycopg.Error as error:  # a failed measurement must not end a tick
                 logger.warning("gauges not read", extra={"error": str(error)})
+            else:
+                for field, name in _METRIC_OF.items():
+                    if (value := getattr(gauges, field)) is not None:
+                        meter.add(name, value)
             meter.flush()
         self._ticks += 1
-
-    def _add_gauges(self) -> None:
-        gauges = gauge(self._connection(), self._settings)
-        for name, value in (
-            ("DeadJobs", gauges.dead),
-            ("ReadyJobsP1", gauges.ready_p1),
-            ("ReadyJobsP2", gauges.ready_p2),
-            ("ReadyJobsP3", gauges.ready_p3),
-            ("OldestReadyAge", gauges.oldest_ready_seconds),
-            ("RunningJobs", gauges.running),
-            ("SlotsInvited", gauges.slots_invited),
-            ("SlotsStarted", gauges.slots_started),
-            ("OldestDeadLetterAge", gauges.oldest_letter_seconds),
-            ("Connections", gauges.connections),
-            ("OldestSnapshotAge", gauges.oldest_snapshot_seconds),
-        ):
-            if value is not None:
-                self._meter.add(name, value)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import psycopg
 
 from dilamme.domain.worker_event import WorkerEvent
-from dilamme.settings import Settings
 from dilamme.store.connection import Connection
 from dilamme.usecases.wake import wake_scheduler
 from dilamme.worker.loop import Loop
@@ -33,7 +32,13 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
     try:
         if not loop.start(event):
             logger.info("slot not ours: a doubled or late event", extra={"slot": event.slot})
-            _wake_scheduler_for_a_lost_reservation(connection, worker.settings)
+            try:
+                # If a crash of the server lost our reservation, nobody may be left to run its job: make sure that
+                # somebody leads.
+                wake_scheduler(connection, worker.settings)
+            except psycopg.Error as error:
+                # The report of a failed invocation would free the jobs of a twin of this event, which is at work.
+                logger.warning("no look for a leader", extra={"error": str(error)})
             return Drained(admitted=False)
         if loop.pool.concurrency == 1:
             _run_inline(loop)
@@ -45,16 +50,6 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
         loop.give_up()
         raise
     return Drained(admitted=True, settled=loop.settling.settled)
-
-
-def _wake_scheduler_for_a_lost_reservation(connection: Connection, settings: Settings) -> None:
-    """Makes sure that a scheduler leads: if a crash lost our reservation, nobody else may be left to run its job."""
-    try:
-        wake_scheduler(connection, settings)
-    except psycopg.Error as error:
-        # It must not fail this invocation: the platform would report it, and the rescue would free the jobs of the twin
-        # that works under the same token.
-        logger.warning("no look for a leader", extra={"error": str(error)})
 
 
 def _run_inline(loop: Loop) -> None:

@@ -91,9 +91,8 @@ class Loop:
             return 0.0
         now = time.monotonic()
         stale_at = self.pool.oldest_claimed_at() + self._settings.batch_wait_seconds
-        poll_at = (
-            now + POLL_SECONDS
-        )  # also while leaving: a runner's job may be in none of the pool's lists at this moment
+        # Also while leaving: a job that a runner is just taking or ending is in none of the pool's lists for a moment.
+        poll_at = now + POLL_SECONDS
         return max(0.001, min(stale_at, self.pool.first_deadline(), poll_at) - now)
 
     def _watch(self) -> None:

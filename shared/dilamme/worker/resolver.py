@@ -31,19 +31,15 @@ class Resolver:
             nothing_left = self._tasks_made == 1
             return value
         finally:
-            if not nothing_left:
-                self._end_tasks()
+            if not nothing_left and (left := asyncio.all_tasks(self._loop)):
+                for task in left:
+                    task.cancel()
+                self._runner.run(_wait(asyncio.wait(left)))
             self._tasks_made = 0
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **named: Any) -> "asyncio.Task[Any]":
         self._tasks_made += 1
         return asyncio.Task(coroutine, loop=loop, **named)
-
-    def _end_tasks(self) -> None:
-        if left := asyncio.all_tasks(self._loop):
-            for task in left:
-                task.cancel()
-            self._runner.run(_wait(asyncio.wait(left)))
 
 
 async def _wait(awaitable: Awaitable[Any]) -> Any:
