@@ -31,16 +31,15 @@ class State:
     would start jobs that stood behind it. Both compare and set under a lock: else a loop that is about to write LEAVING
     could undo a runner's RELIEVED, and nobody would be woken for the rest. Reading needs no lock: one attribute is read
     whole, and a reader that comes a moment too early starts one job more.
+
+    Attributes:
+        leaving: nothing more is to be claimed or started. Every job asks for it, so it is no property.
     """
 
     def __init__(self) -> None:
         self.phase = Phase.DRAINING
+        self.leaving = False
         self._lock = threading.Lock()
-
-    @property
-    def leaving(self) -> bool:
-        """Is nothing more to be claimed or started?"""
-        return self.phase is not Phase.DRAINING
 
     @property
     def relieved(self) -> bool:
@@ -58,3 +57,4 @@ class State:
     def _reach(self, phase: Phase) -> None:
         with self._lock:
             self.phase = max(self.phase, phase)
+            self.leaving = True
