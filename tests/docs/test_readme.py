@@ -71,7 +71,7 @@ def test_the_limits_are_the_codes() -> None:
         "counts in `/stats`": f"{COUNT_MAX:,} ready and {COUNT_MAX:,} dead jobs of a priority, {COUNT_MAX_FOR_THE_REST:,} of "
         "every other kind; beyond that marked as capped",
         "a rank in `/why`": f"{RANK_MAX:,}; beyond that marked as capped",
-        "an error's text": f"{MESSAGE_CHARACTERS_MAX:,} characters are kept",
+        "errors of a job": f"the latest 100 are kept, with {MESSAGE_CHARACTERS_MAX:,} characters each",
         "retention": f"completed and cancelled {settings.completed_retention_seconds / 86_400:g} days, dead "
         f"{settings.dead_retention_seconds / 86_400:g} days (settings)",
         "workers at once": f"{settings.worker_slots}, `make run` {LOCAL_DEFAULTS['DILAMME_WORKER_SLOTS']} "

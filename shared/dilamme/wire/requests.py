@@ -209,7 +209,13 @@ def detail(error: Mapping[str, Any]) -> str:
 
 
 def request_hash(submissions: Sequence[Submission]) -> bytes:
-    """SHA-256 of the parsed request: its spelling, its order of keys and written-out defaults make no difference."""
+    """SHA-256 of the parsed request: its spelling, its order of keys and written-out defaults make no difference.
+
+    Defaults are left out, so that a field that a later version adds leaves the hash of an older request as it was: the
+    request may come again after the upgrade, under its key.
+    """
     # Without warnings: pydantic serializes a PlainValidator's value twice, and warns that the second value is text.
-    canonical = json.dumps([s.model_dump(mode="json", warnings=False) for s in submissions], sort_keys=True)
+    canonical = json.dumps(
+        [s.model_dump(mode="json", exclude_defaults=True, warnings=False) for s in submissions], sort_keys=True
+    )
     return hashlib.sha256(canonical.encode()).digest()

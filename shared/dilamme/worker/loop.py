@@ -7,7 +7,8 @@
 3. talks to the database (`_talk`): settles the ended jobs, takes prefetched ones, answers handlers, claims more.
 
 A connection that is lost in step 3 costs that turn and nothing else: the ended jobs stay in `Settling`, the claims in the
-pool, and the next turn begins on a new connection. The loop is over when the worker leaves and nothing is in hand.
+pool, and the next turn begins on a new connection. The loop is over when the worker leaves and nothing is in hand. A
+connection that is lost after that ends the invocation with an error: the platform reports it, and the rescue frees the slot.
 
 River's producer is the nearest relative. It polls for work; this loop ends, since a function's life costs money. It has a
 completer of its own; this loop settles between two claims, which needs one connection less.
@@ -91,7 +92,8 @@ class Loop:
             return 0.0
         now = time.monotonic()
         stale_at = self.pool.oldest_claimed_at() + self._settings.batch_wait_seconds
-        # Also while leaving: a job that a runner is just taking or ending is in none of the pool's lists for a moment.
+        # Also while leaving: a job that a runner is just taking stands for a moment neither in the queue nor among the
+        # started jobs, so that the two other times do not know it.
         poll_at = now + POLL_SECONDS
         return max(0.001, min(stale_at, self.pool.first_deadline(), poll_at) - now)
 

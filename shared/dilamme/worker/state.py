@@ -3,13 +3,13 @@
                     nothing is left, and its slot is free
         DRAINING ─────────────────────────────────────────▶ LEAVING
             │                                                  │
-            │  its time is up; a job does not fit into it;     │  the same, while the
-            │  a handler ran past its timeout; its slot        │  last jobs still run
+            │  its time is up; a job does not fit into it;     │  a new connection finds
+            │  a handler ran past its timeout; its slot        │  that the slot is lost
             │  was given to another                            │
             └────────────────────▶ RELIEVED ◀──────────────────┘
 
-A worker that drains claims jobs. A leaving one claims nothing more: it returns the jobs that have not started, settles the
-running ones, and ends. A relieved one leaves too, with work undone: in the end it wakes a fresh worker for the rest.
+A worker that drains claims jobs. A leaving worker has nothing in hand, and ends. A relieved worker claims nothing more, with
+work undone: it returns the jobs that have not started, settles the running ones, and in the end wakes a fresh worker.
 """
 
 import threading
