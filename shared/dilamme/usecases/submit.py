@@ -88,7 +88,12 @@ def _submit(
     new = _new_jobs(connection, batch, ids, edges, statuses)
     row = jobs.insert_one(connection, new, key) if in_full else None
     stored = [(row["free"], row["due"])] if row else jobs.insert(connection, new, key)
-    pairs = [(ids[index], parent) for index, job in enumerate(batch) for parent in dict.fromkeys(job.dependency_ids)]
+    pairs = [
+        (ids[index], parent)
+        for index, job in enumerate(batch)
+        if job.dependency_ids
+        for parent in dict.fromkeys(job.dependency_ids)
+    ]
     pairs += [(ids[index], ids[parent]) for index, parents in enumerate(edges) for parent in parents]
     if pairs:
         dependencies.insert_edges(connection, pairs)
@@ -139,15 +144,15 @@ def _new_jobs(
     """The rows of the batch; opens their series."""
     unmet = {parent for parent, status in statuses.items() if status is not Status.COMPLETED}
     failed = {parent for parent, status in statuses.items() if status in (Status.DEAD, Status.CANCELLED)}
-    cancelled = dag.cancelled_from_the_start(
-        edges,
-        failed={index for index, job in enumerate(batch) if not failed.isdisjoint(job.dependency_ids)}
-        if failed
-        else (),
-        cancelling={
-            index for index, job in enumerate(batch) if job.on_dependency_failure is OnDependencyFailure.CANCEL
-        },
-    )
+    cancelled: frozenset[int] = frozenset()
+    if failed:
+        cancelled = dag.cancelled_from_the_start(
+            edges,
+            failed={index for index, job in enumerate(batch) if not failed.isdisjoint(job.dependency_ids)},
+            cancelling={
+                index for index, job in enumerate(batch) if job.on_dependency_failure is OnDependencyFailure.CANCEL
+            },
+        )
     # A job that is stored as cancelled starts no series: its dependency has failed for good.
     intervals = {
         index: job.interval_seconds
