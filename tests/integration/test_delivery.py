@@ -19,7 +19,7 @@ from dilamme.scheduler.lead import Led, lead
 from dilamme.scheduler.tick import Dispatch
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
-from dilamme.store.slots import Occupancy, count_slots, start
+from dilamme.store.slots import Occupancy, count_slots, provide_slots, reserve, reserve_or_look, start
 from dilamme.usecases import wake
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
@@ -266,6 +266,18 @@ def test_a_worker_outlives_a_database_that_is_away_and_runs_each_job_once(
     assert tally(connection) == {"completed": 1 + len(others)}
     assert sorted(map(str, (payload for payload, _ in workshop.ran))) == [*map(str, range(5)), "waited"]
     assert row(connection, waiting)["attempt"] == 1
+
+
+def test_a_slot_in_use_is_not_reserved_again(connection: Connection) -> None:
+    """Neither by a tick, which reserves for many at once, nor by a POST."""
+    provide_slots(connection, 2)
+    (first,) = reserve(connection, [uuid4()], 2, 60)
+    assert start(connection, first.slot, first.token, 310)
+    (second,) = reserve(connection, [uuid4(), uuid4()], 2, 60)
+    assert second.slot != first.slot
+    assert reserve(connection, [uuid4()], 2, 60) == []
+    assert reserve_or_look(connection, uuid4(), 2, 60)[0] is None
+    assert count_slots(connection, 2) == Occupancy(free=0, invited=1, started=1)
 
 
 def test_an_event_for_a_slot_that_does_not_exist_claims_nothing(connection: Connection, workshop: Workshop) -> None:
