@@ -11,7 +11,8 @@ BLOCK ?=
 SOAK_SECONDS ?= 120
 SOAK_SEED ?=
 ROUNDS ?= 20
-WORKERS ?= 2
+# A file of tests starts servers and processes of its own: with one for each core, tests of time become unsteady.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(1, (os.cpu_count() or 2) // 2))' 2>/dev/null || echo 1)
 export PORT DATA_DIR SOAK_SECONDS SOAK_SEED
 
 BIN := .venv/bin
@@ -32,16 +33,16 @@ run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=â
 # the folders' order the slow ones come early and the quick ones fill the gaps at the end. Bytecode is kept even where the
 # environment says otherwise (Docker's images of Python do): each process would compile all tests anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
-SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE = $(if $(filter-out 1,$(WORKERS)),--numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder)
 FAST := tests/docs tests/template tests/unit tests/mutants/test_faults.py::test_every_faults_text_stands_in_its_file_once_and_its_tests_exist \
 	$(patsubst %,tests/functions/test_%.py,api_submit api_idempotency worker_events rescue_events) \
 	$(patsubst %,tests/integration/test_%.py,exactness idempotency retry series schema)
 
-test: $(READY) ## runs the tests, WORKERS=2 files at a time; ARGS='tests/unit -k heap' for some of them, one after the other
+test: $(READY) ## runs the tests, WORKERS=4 files at a time (half of the cores); ARGS='tests/unit -k heap' for some of them, one after the other
 	@$(PYTEST) $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-fast: $(READY) ## runs in a minute what to run at every save: units, template, documents, and the heart of the rest
-	@TESTS_EXAMPLES=10 $(PYTEST) $(SIDE_BY_SIDE) -q $(FAST) $(ARGS)
+	@TESTS_EXAMPLES=10 $(PYTEST) --numprocesses 2 --dist loadfile --no-loadscope-reorder -q $(FAST) $(ARGS)
 
 # What meets the libraries whose lower bounds pyproject.toml gives: psycopg, pydantic, uuid-utils, boto3, Powertools.
 LOWEST := $(addprefix tests/unit/test_,answers.py execute.py ids.py library_arguments.py requests.py settings.py) \
