@@ -28,6 +28,7 @@ from dilamme.worker.worker import Worker
 
 logger = logging.getLogger("dilamme.drain")
 
+LOST = "database lost"  # the line in the log
 POLL_SECONDS = 0.2  # between claims while some runners are idle and others busy
 LOOK_AGAIN_MAX = 5  # empty claims in a row while others hold the work locked
 
@@ -94,7 +95,7 @@ class Claiming:
             self.recovered = True
             return True
         if claimed is not None:
-            database.attempt(lambda: self.take(database.connection, claimed, idle=True), "database lost")
+            database.attempt(lambda: self.take(database.connection, claimed, idle=True), LOST)
         return claimed is not None
 
     def claim_handed(self, connection: Connection, ids: Sequence[UUID], ticked_at: datetime) -> None:

@@ -31,7 +31,7 @@ from dilamme.store.connection import Connection
 from dilamme.store.reconnecting import Reconnecting
 from dilamme.usecases.settle import End, settle
 from dilamme.usecases.wake import wake_worker
-from dilamme.worker.claiming import POLL_SECONDS, Claiming
+from dilamme.worker.claiming import LOST, POLL_SECONDS, Claiming
 from dilamme.worker.execute import execute, failed
 from dilamme.worker.settling import Settling
 from dilamme.worker.state import State
@@ -40,7 +40,6 @@ from dilamme.worker.worker import Worker
 
 logger = logging.getLogger("dilamme.drain")
 
-LOST = "database lost"
 RETRY_SECONDS = 0.2  # before the turn after a lost connection
 
 
