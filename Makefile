@@ -11,8 +11,7 @@ BLOCK ?=
 SOAK_SECONDS ?= 120
 SOAK_SEED ?=
 ROUNDS ?= 20
-# A file of tests starts servers and processes of its own: with one for each core, tests of time become unsteady.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(1, (os.cpu_count() or 2) // 2))' 2>/dev/null || echo 1)
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)' 2>/dev/null || echo 1)
 export PORT DATA_DIR SOAK_SECONDS SOAK_SEED
 
 BIN := .venv/bin
@@ -38,7 +37,7 @@ FAST := tests/docs tests/template tests/unit tests/mutants/test_faults.py::test_
 	$(patsubst %,tests/functions/test_%.py,api_submit api_idempotency worker_events rescue_events) \
 	$(patsubst %,tests/integration/test_%.py,exactness idempotency retry series schema)
 
-test: $(READY) ## runs the tests, WORKERS=4 files at a time (half of the cores); ARGS='tests/unit -k heap' for some of them, one after the other
+test: $(READY) ## runs the tests, WORKERS=4 files at a time (one for each core); ARGS='tests/unit -k heap' for some of them, one after the other
 	@$(PYTEST) $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-fast: $(READY) ## runs in a minute what to run at every save: units, template, documents, and the heart of the rest

@@ -10,6 +10,6 @@ def sendable(value: Any) -> Any:
             return value.encode(errors="backslashreplace").decode()
         case dict():
             return {sendable(key): sendable(part) for key, part in value.items()}
-        case list() | tuple():
-            return [sendable(part) for part in value]
+        case list() | tuple():  # a skip's place must stay a tuple: pytest's JUnit report refuses another
+            return type(value)(sendable(part) for part in value)
     return value
