@@ -1,123 +1,139 @@
-"""From 0.1.0 on the schema changes by migrations only: an upgrade finds jobs in every state, and old workers at work.
+"""From 0.1.0 on the schema changes by migrations only: an upgrade finds jobs in every state, and old functions at work.
 
-The tests make such a database, apply every migration since, and look whether a job was lost, changed or kept waiting. Steps that
-would do so, given to the same migrator, show that it is noticed.
+The package of each release is kept in ``releases/``, as it was. It makes the database, fills it, and works on it while the
+migrations since are applied, and after them. The tests look whether a job was lost, changed or kept waiting. Steps that would
+do so, given to the same migrator, show that it is noticed.
 """
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from psycopg.rows import dict_row
 
-from dilamme.domain.job import Claim
 from dilamme.settings import Settings
 from dilamme.store import schema as store
 from dilamme.store.connection import Connection, connect
-from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.migrate import migrate
-from local.options import CHECKOUT
 from tests.integration.workshop import Workshop
 from tests.support.databases import Databases
 from tests.support.entrance import Entrance
-from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, retry, row, rows
+from tests.support.jobs import put, row, rows
 from tests.support.waiting import wait_until
 
 # Of 0001_initial.sql as 0.1.0 has it. A database that was made with it refuses another: add a migration instead.
 INITIAL_CHECKSUM = "d13a27917fcab477ef8c4541b16eb041cc38d15c945d3965bd1e4345b2a1c377"
-READY = 150
+RELEASES = Path(__file__).with_name("releases")
+# Each release by the checksum of its package: shared/dilamme at its last commit, zipped, without the certificates.
+PACKAGES = {"v0_1_0": "aebe622e8c0c46c1891894d6158364e42f64eeca2466b02d39dc270ff6e14436"}
+READY = 150  # that each of them leaves ready
 WAIT_SECONDS_MAX = 1.5  # a worker's role gives up after two
-FAR = "2999-01-01T00:00:00Z"
 TABLES = ["jobs", "job_dependencies", "series", "idempotency_keys", "outbox"]
+MOVING = {"send_at"}  # pushed ahead whenever a leader tries
 Row = Mapping[str, Any]
 
 
 @dataclass
 class Installation:
-    """A database of 0.1.0, with jobs in every state."""
+    """A database that ``release`` has made, with jobs in every state."""
 
+    release: str
     entrance: Entrance
     owner: Connection
     ready: list[UUID]
-    claimed: Claim  # by a worker that lives
+    claimed: list[str]  # id, attempt and token, by a worker that lives
     child: UUID  # of that job
-    before: dict[str, Sequence[Row]]
+    before: dict[str, Sequence[Row]] = field(default_factory=dict)
 
     def stored(self, table: str) -> Sequence[Row]:
         with self.owner.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(f"SELECT * FROM dilamme.{table} ORDER BY 1, 2").fetchall()
+            found = cursor.execute(f"SELECT * FROM dilamme.{table} ORDER BY 1, 2").fetchall()
+        return [{name: value for name, value in stored.items() if name not in MOVING} for stored in found]
+
+    def start(self, verb: str, *arguments: str) -> subprocess.Popen[str]:
+        return start(self.release, verb, self.entrance.superuser_url, *arguments)
+
+    def run(self, verb: str, *arguments: str) -> str:
+        return run(self.release, verb, self.entrance.superuser_url, *arguments)
 
 
-@pytest.fixture
-def installation(databases: Databases, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
+def start(release: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process in which the release's package is the only Dilamme."""
+    environment = {**os.environ, "PYTHONPATH": str(RELEASES / f"{release}.zip")}
+    command = [sys.executable, "-P", str(RELEASES / f"{release}.py"), *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def run(release: str, *arguments: str) -> str:
+    """What such a process writes until it ends, which it must do well."""
+    process = start(release, *arguments)
+    written, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return written.strip()
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def filled(request: pytest.FixtureRequest, databases: Databases) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """A release, the name of a database that it has filled, and what it tells of it."""
     name = databases.create_empty()
-    entrance = Entrance(databases.server, name)
-    with closing(connect(entrance.superuser_url)) as owner:
-        first = store.steps()[:1]
-        with monkeypatch.context() as as_in_0_1_0:
-            as_in_0_1_0.setattr(store, "steps", lambda: first)
-            assert migrate(owner, settings).applied == [1]
-        yield fill(entrance, owner, settings)
+    told = json.loads(run(request.param, "fill", databases.server.url(name)))
+    yield request.param, name, told
     databases.drop(name)
 
 
-def fill(entrance: Entrance, owner: Connection, settings: Settings) -> Installation:
-    """Jobs that rest, each in a state of its own, one that runs, and many that are ready."""
-    done, dead, later = put_many(owner, [{}, {}, {}])
-    mine = {one.id: one for one in claim(owner)}
-    complete(owner, mine[done])
-    bury(owner, mine[dead])
-    retry(owner, mine[later], delay_seconds=3600)
-    cancel_job(owner, put(owner))
-    put(owner, interval_seconds=3600)
-    complete(owner, claim_one(owner))  # its next occurrence is in an hour
-    put(owner, key="k", scheduled_at=FAR)
-    running = put(owner)
-    with closing(Workshop(entrance, settings)) as workshop:
-        claimed = claim_one(owner, worker=workshop.reserve().token)
-    assert claimed.id == running
-    child = put(owner, dependency_ids=[running])
-    ready = put_many(owner, [{"priority": 1 + number % 3} for number in range(READY)])
-    found = Installation(entrance, owner, ready, claimed, child, {})
-    found.before = {table: found.stored(table) for table in TABLES}
-    statuses = [stored["status"] for stored in found.before["jobs"]]
-    assert {status: statuses.count(status) for status in statuses} == {
-        "completed": 2, "dead": 1, "cancelled": 1, "running": 1, "pending": READY + 4
-    }  # fmt: skip
-    assert all(found.before.values())
-    return found
+@pytest.fixture
+def installation(filled: tuple[str, str, Mapping[str, Any]], databases: Databases) -> Iterator[Installation]:
+    release, template, told = filled
+    name = databases.copy(template)
+    entrance = Entrance(databases.server, name)
+    with closing(connect(entrance.superuser_url)) as owner:
+        ready = [UUID(job_id) for job_id in told["ready"]]
+        found = Installation(release, entrance, owner, ready, told["claimed"], UUID(told["child"]))
+        found.before = {table: found.stored(table) for table in TABLES}
+        statuses = [stored["status"] for stored in found.before["jobs"]]
+        assert {status: statuses.count(status) for status in statuses} == {
+            "completed": 2, "dead": 1, "cancelled": 1, "running": 1, "pending": READY + 4
+        }  # fmt: skip
+        assert all(found.before.values())
+        yield found
+    databases.drop(name)
 
 
 def upgrade(installation: Installation, settings: Settings) -> list[str]:
-    """Migrates beside an old worker, which then runs what is ready; what was harmed."""
-    command = [sys.executable, "-m", "tests.integration.old_worker", installation.entrance.url("worker")]
-    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'shared'}"}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    """Migrates beside the old functions, which then run what is ready, also of the code of today; what was harmed."""
+    process = installation.start("work")
     ran: list[str] = []
     assert process.stdin is not None
     reader = threading.Thread(target=lambda: ran.extend(line.strip() for line in process.stdout or ()))
     reader.start()
+    young: list[UUID] = []
     try:
-        wait_until(lambda: len(ran) > 5, "the old worker is at work")
+        wait_until(lambda: len(ran) > 5, "the old functions are at work")
         assert len(ran) < READY / 2, "the upgrade comes too late: more jobs are needed"
         with closing(Witness(installation.entrance)) as witness:
             migrate(installation.owner, settings)
-        complete(installation.owner, installation.claimed)  # as its worker would, that has lived through it
         harmed = ["a worker waited too long"] * (witness.seconds > WAIT_SECONDS_MAX)
+        settled = installation.start("settle", *installation.claimed).wait(60)
+        harmed += ["a result was turned away"] * (settled != 0)
+        with closing(connect(installation.entrance.url("api"))) as api:
+            young.append(put(api))
         wait_until(lambda: process.poll() is not None or idle(installation), "the worker finds nothing more")
     finally:
         process.stdin.close()
         reader.join()
-    harmed += ["the old worker was turned away"] * (process.wait() != 0)
-    return [*harmed, *lost(installation, ran), *disordered(installation)]
+    harmed += ["the old functions were turned away"] * (process.wait() != 0)
+    ran = [line for line in ran if line != "at work"]
+    return [*harmed, *lost(installation, ran, young), *disordered(installation)]
 
 
 class Witness:
@@ -151,14 +167,15 @@ def idle(installation: Installation) -> bool:
     return not found
 
 
-def lost(installation: Installation, ran: Sequence[str]) -> Iterator[str]:
+def lost(installation: Installation, ran: Sequence[str], young: Sequence[UUID]) -> Iterator[str]:
     """What is gone or has changed, of all that no worker was to touch; and jobs that did not run once."""
-    due = [*installation.ready, installation.child]
+    due = [*installation.ready, installation.child, *young]
+    claimed = UUID(installation.claimed[0])
     if sorted(ran) != sorted(map(str, due)):
         yield "a ready job did not run exactly once"
-    if {stored["status"] for stored in rows(installation.owner, [*due, installation.claimed.id])} != {"completed"}:
+    if {stored["status"] for stored in rows(installation.owner, [*due, claimed])} != {"completed"}:
         yield "a job that ran is not completed"
-    worked_on = {*due, installation.claimed.id}
+    worked_on = {*due, claimed}
     for table, before in installation.before.items():
         now = {key(stored): stored for stored in installation.stored(table)}
         for stored in before:
@@ -179,12 +196,13 @@ def disordered(installation: Installation) -> list[str]:
         (stored for stored in installation.before["jobs"] if stored["id"] in installation.ready),
         key=lambda stored: (stored["priority"], stored["ready_at"], stored["created_at"], stored["id"]),
     )
-    starts = [stored["started_at"] for stored in rows(installation.owner, [stored["id"] for stored in in_order])]
+    stored_now = rows(installation.owner, [stored["id"] for stored in in_order])
+    starts = [stored["started_at"] for stored in stored_now if stored["started_at"] is not None]
     return ["jobs were claimed in another order"] * (starts != sorted(starts))
 
 
 def one_more(monkeypatch: pytest.MonkeyPatch, text: str, compatible_from: int = 1) -> None:
-    """Gives the migrator a throw-away step after the real ones, and its code knows of it as of those."""
+    """Gives the migrator a throw-away step after the real ones, and today's code knows of it as of those."""
     checksum = hashlib.sha256(text.encode()).hexdigest()
     step = store.Step(store.known_version() + 1, "thrown_away", checksum, compatible_from)
     known = store.steps()
@@ -197,9 +215,25 @@ def test_the_first_migration_is_as_it_was_released() -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == INITIAL_CHECKSUM
 
 
-def test_an_upgrade_beside_old_workers_harms_nothing(installation: Installation, settings: Settings) -> None:
+@pytest.mark.parametrize("release", PACKAGES)
+def test_a_release_is_kept_as_it_was(release: str) -> None:
+    assert hashlib.sha256((RELEASES / f"{release}.zip").read_bytes()).hexdigest() == PACKAGES[release]
+
+
+def test_an_upgrade_beside_old_functions_harms_nothing(installation: Installation, settings: Settings) -> None:
     assert upgrade(installation, settings) == []
     assert [step.version for step in store.applied(installation.owner)] == [step.version for step, _ in store.steps()]
+
+
+def test_what_an_old_function_stores_after_the_upgrade_a_new_one_runs(
+    installation: Installation, settings: Settings
+) -> None:
+    migrate(installation.owner, settings)
+    old = UUID(installation.run("submit"))
+    with closing(Workshop(installation.entrance, settings)) as workshop:
+        workshop.work()
+    stored = rows(installation.owner, [old, *installation.ready])
+    assert [one["status"] for one in stored] == ["completed"] * (READY + 1)
 
 
 def test_a_column_more_harms_nothing(
@@ -227,12 +261,13 @@ LOST = {
     ("text", "compatible_from", "noticed"),
     [
         ("LOCK TABLE dilamme.jobs IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(4)", 1, {"a worker waited too long"}),
-        ("SELECT 1", 2, {"the old worker was turned away"}),
+        ("SELECT 1", 2, {"the old functions were turned away"}),
         ("UPDATE dilamme.jobs SET priority = 4 - priority WHERE status = 'pending'", 1,
          {"jobs were claimed in another order"}),
         (LOSES, 1, LOST),
+        ("ALTER TABLE dilamme.worker_slots RENAME COLUMN held_until TO until", 1, {"the old functions were turned away"}),
     ],
-    ids=["locks", "is not compatible", "reorders", "loses"],
+    ids=["locks", "is not compatible", "reorders", "loses", "renames"],
 )  # fmt: skip
 def test_a_step_that_harms_is_noticed(
     installation: Installation, settings: Settings, monkeypatch: pytest.MonkeyPatch,
@@ -240,3 +275,13 @@ def test_a_step_that_harms_is_noticed(
 ) -> None:  # fmt: skip
     one_more(monkeypatch, text, compatible_from)
     assert {*upgrade(installation, settings)} >= noticed
+
+
+def test_a_right_that_is_taken_away_is_noticed(
+    installation: Installation, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create_lesser_roles(connection: Connection) -> None:
+        connection.execute("REVOKE UPDATE ON dilamme.jobs FROM dilamme_worker")
+
+    monkeypatch.setattr(store, "create_roles", create_lesser_roles)
+    assert "a result was turned away" in upgrade(installation, settings)

@@ -37,8 +37,12 @@ class Databases:
 
     def create(self) -> str:
         """A new migrated database's name."""
+        return self.copy(TEMPLATE)
+
+    def copy(self, template: str) -> str:
+        """The name of a copy of ``template``, in which nobody may be."""
         name = f"test_{next(self._numbers)}"
-        self._execute(COPY.format(Identifier(name), Identifier(TEMPLATE)))
+        self._execute(COPY.format(Identifier(name), Identifier(template)))
         return name
 
     def create_empty(self, encoding: str = "UTF8") -> str:
