@@ -59,7 +59,7 @@ def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView
     connection = session.connection()
     receipt = submit(connection, [job], idempotency_key, single=True)
     status = _stored(connection, receipt)
-    view = read.describe_one(connection, configuration, receipt)
+    view = read.describe_one(connection, configuration, receipt, idempotency_key)
     location = {"Location": f"{app.current_event.raw_path}/{view.id}"} if receipt.created else {}
     return Response(status, JSON, view, headers=location)
 

@@ -194,3 +194,17 @@ def test_a_race_ends_with_one_job_whichever_transaction_rolls_back(
     assert receipt.created is not commits
     assert (receipt.ids == kept.ids) is commits
     assert stored(connection) == 1
+
+
+@pytest.mark.case("K1")
+def test_a_key_whose_first_occurrence_is_gone_gets_the_newest_of_its_series(connection: Connection) -> None:
+    """As retention leaves it: the first one deleted, its key with the series."""
+    recurring = {**JOB, "intervalSeconds": 60}
+    first = post("/jobs", recurring, key="k")
+    post(f"/jobs/{first.json['id']}/cancel")
+    connection.execute("UPDATE dilamme.series SET idempotency_key = 'k'")
+    connection.execute("DELETE FROM dilamme.jobs WHERE idempotency_key = 'k'")
+    again = post("/jobs", recurring, key="k")
+    assert (again.status, again.json["status"], again.json["seriesId"]) == (200, "pending", first.json["seriesId"])
+    assert stored(connection) == 1
+    assert post("/jobs", JOB, key="k").status == 409

@@ -193,3 +193,25 @@ def test_children_posted_on_two_parents_in_either_order_while_a_batch_settles_th
                 if one.id not in settling.result(20).done:
                     complete(connection, one)
     assert {stored["unmet_dependencies"] for stored in rows(connection, children)} == {0}
+
+
+@pytest.mark.case("K6")
+def test_the_last_parent_reports_its_child_even_if_a_younger_statement_came_to_it_first(
+    connection: Connection, enter: Enter
+) -> None:
+    """K6: the older one waits at another child. Meanwhile the younger one counts the child down, and ends."""
+    one, other, later = put_many(connection, [{}, {}, {"scheduled_at": "2999-01-01T00:00:00Z"}])
+    before = put(connection, dependency_ids=[one, later])
+    child = put(connection, dependency_ids=[one, other])
+    older, younger, blocker = enter("worker"), enter("worker"), enter("api")
+    claims = {claimed.id: claimed for claimed in claim(connection)}
+    blocker.execute("BEGIN")
+    blocker.execute("SELECT FROM dilamme.jobs WHERE id = %s FOR NO KEY UPDATE", (before,))
+    older.execute("BEGIN")
+    with meanwhile(lambda: settle_here(older, [(claims[one], Complete(None))])) as completing:
+        wait_until_blocked(connection, older)
+        assert not complete(younger, claims[other]).due
+        blocker.execute("COMMIT")
+        assert completing.result(20).due
+    older.execute("COMMIT")
+    assert [claimed.id for claimed in claim(connection)] == [child]

@@ -4,19 +4,21 @@ from datetime import timedelta
 
 import pytest
 
-from dilamme.domain.errors import InvalidInput, NotFound
+from dilamme.domain.errors import IdempotencyConflict, InvalidInput, NotFound
 from dilamme.domain.job import Status
 from dilamme.scheduler import maintenance
 from dilamme.scheduler.maintenance import prune, prune_status
 from dilamme.settings import Settings
 from dilamme.store import retention as store
 from dilamme.store.connection import Connection
-from dilamme.usecases.cancel import cancel_job
+from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
+from dilamme.usecases.submit import submit
+from dilamme.wire.requests import BatchSubmission, parse
 from tests.integration.paused import pause
 from tests.support.clock import Clock
 from tests.support.entrance import Enter
-from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, row, rows, tally
+from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 from tests.support.rivals import meanwhile, wait_until_blocked
 
 YEAR = 366 * 86_400
@@ -118,7 +120,7 @@ def test_a_series_and_a_key_go_with_the_last_of_their_jobs(
     clock.advance(YEAR)
     assert prune(scheduler, settings) == 1
     assert _count(connection, "series") == 1
-    assert _count(connection, "idempotency_keys") == 0
+    assert _count(connection, "idempotency_keys") == 1
     found = connection.execute("SELECT id FROM dilamme.jobs").fetchone()
     assert found is not None
     assert found[0] != first
@@ -127,6 +129,7 @@ def test_a_series_and_a_key_go_with_the_last_of_their_jobs(
     clock.advance(YEAR)
     assert prune(scheduler, settings) == 1
     assert _count(connection, "series") == 0
+    assert _count(connection, "idempotency_keys") == 0
 
 
 def test_a_key_is_free_again_when_its_jobs_are_gone(
@@ -256,3 +259,50 @@ def test_no_statement_can_delete_a_parent_from_under_its_edge(connection: Connec
     complete(connection, claim_one(connection))
     assert store.prune(enter("scheduler"), [parent], Status.COMPLETED, 0) == []
     assert row(connection, parent)["status"] == "completed"
+
+
+@pytest.mark.case("K1")
+def test_a_key_lives_as_long_as_the_series_that_it_began(
+    connection: Connection, clock: Clock, settings: Settings, scheduler: Connection
+) -> None:
+    """K1: posted with its key at each deployment; the first occurrence is past its retention."""
+    first = put(connection, "nightly", interval_seconds=86_400)
+    for _ in range(10):
+        complete(connection, claim_one(connection))
+        clock.advance(86_400)
+        prune(scheduler, settings)
+    assert rows(connection, [first]) == []
+    (live,) = claim(connection)
+    assert put(connection, "nightly", interval_seconds=86_400) == first
+    with pytest.raises(IdempotencyConflict):
+        put(connection, "nightly", interval_seconds=3_600)
+    assert connection.execute("SELECT count(*) FROM dilamme.series").fetchone() == (1,)
+
+    assert live.series_id is not None
+    cancel_series(connection, live.series_id)
+    complete(connection, live)
+    clock.advance(YEAR)
+    while prune(scheduler, settings):
+        pass
+    assert tally(connection) == {}
+    assert connection.execute("SELECT count(*) FROM dilamme.idempotency_keys").fetchone() == (0,)
+    put(connection, "nightly", interval_seconds=86_400)
+    assert tally(connection) == {"pending": 1}
+
+
+@pytest.mark.case("K1")
+def test_a_batchs_key_lives_as_long_as_the_last_of_its_series(
+    connection: Connection, clock: Clock, settings: Settings, scheduler: Connection
+) -> None:
+    batch = [parse(BatchSubmission, {"type": ECHO, "interval_seconds": seconds}) for seconds in (3_600, 86_400)]
+    hourly, daily = submit(connection, batch, "both").ids
+    series = [row(connection, job_id)["series_id"] for job_id in (hourly, daily)]
+    complete(connection, *claim(connection))
+    for series_id in series:
+        clock.advance(8 * 86_400)
+        prune(scheduler, settings)
+        assert submit(connection, batch, "both").ids == [hourly, daily]
+        cancel_series(connection, series_id)
+    clock.advance(YEAR)
+    prune(scheduler, settings)
+    assert submit(connection, batch, "both").created

@@ -97,6 +97,26 @@ def test_the_workers_role_suffices_for_every_way_a_claim_can_end(
     assert [len(series_of(connection, job_id)) for job_id in (parent, others[2])] == [2, 2]
 
 
+@pytest.mark.case("K2")
+def test_a_handler_may_submit_whatever_the_library_takes(
+    connection: Connection, enter: Enter, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = enter("worker")
+    parent = dilamme.submit(worker, ECHO, interval_seconds=60, idempotency_key="key")
+    assert dilamme.submit(worker, ECHO, interval_seconds=60, idempotency_key="key") == parent
+    later = datetime.now(UTC) + timedelta(seconds=30)
+    batch: list[dict[str, Any]] = [
+        {"type": ECHO, "ref": "a", "dependency_ids": [parent], "scheduled_at": later},
+        {"type": ECHO, "dependency_refs": ["a"], "on_dependency_failure": "cancel", "interval_seconds": 60},
+    ]
+    stored = dilamme.submit_many(worker, batch, idempotency_key="batch")
+    assert dilamme.submit_many(worker, batch, idempotency_key="batch") == stored
+    monkeypatch.setattr(settings_module, "load", lambda: settings)
+    dilamme.wake(worker)
+    assert tally(connection) == {"pending": 3}
+    assert slots.count_slots(connection, settings.worker_slots).invited == 1
+
+
 def test_the_workers_role_suffices_for_a_whole_invocation(connection: Connection, workshop: Workshop) -> None:
     parent = put(connection)
     put(connection, dependency_ids=[parent])
@@ -154,8 +174,7 @@ FORBIDDEN = {
         "DELETE FROM dilamme.series",
     ],
     "worker": [
-        "INSERT INTO dilamme.series (id, interval_seconds, created_at) VALUES (gen_random_uuid(), 1, now())",
-        "INSERT INTO dilamme.idempotency_keys (key, request_hash, job_ids, refs) VALUES ('x', '', '{}', '[]')",
+        "UPDATE dilamme.idempotency_keys SET key = 'x'",
         "DELETE FROM dilamme.jobs",
         "DELETE FROM dilamme.outbox",
         "INSERT INTO dilamme.worker_slots (slot) VALUES (99)",

@@ -11,6 +11,7 @@ from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.settle import settle_here
+from dilamme.wire.requests import INTERVAL_SECONDS_MAX
 from tests.support.clock import START, Clock
 from tests.support.entrance import Enter
 from tests.support.jobs import bury, claim, claim_one, complete, put, retry, row, series_of
@@ -252,3 +253,31 @@ def test_a_recurring_job_whose_skipped_occurrence_waited_goes_on_waiting(connect
     complete(connection, claim_one(connection))
     assert [one["status"] for one in series_of(connection, job_id)] == ["cancelled", "completed", "pending"]
     assert series_of(connection, job_id)[-1]["unmet_dependencies"] == 0
+
+
+@pytest.mark.case("K3")
+def test_a_series_whose_next_time_would_lie_past_the_year_9999_ends(
+    connection: Connection, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """K3: every ten years, each occurrence cancelled before its time."""
+    job_id = put(connection, scheduled_at=datetime(2999, 1, 1, tzinfo=UTC), interval_seconds=INTERVAL_SECONDS_MAX)
+    series_id = row(connection, job_id)["series_id"]
+    last = job_id
+    for number in range(1, 1000):
+        cancel_job(connection, last)
+        if "past the year 9999" in caplog.text:
+            break
+        last = series_of(connection, job_id)[number]["id"]
+    assert len(series_of(connection, job_id)) == number > 700
+    assert not cancel_series(connection, series_id)  # it has ended already
+    assert connection.execute("SELECT ended_at IS NOT NULL FROM dilamme.series").fetchone() == (True,)
+
+
+@pytest.mark.case("K3")
+def test_a_series_that_ends_with_time_itself_settles_what_ran(connection: Connection, clock: Clock) -> None:
+    """The worker's way to the same end: the run counts, beside a series that goes on."""
+    ends, goes_on = put(connection, interval_seconds=INTERVAL_SECONDS_MAX), put(connection, interval_seconds=HOUR)
+    connection.execute("UPDATE dilamme.jobs SET scheduled_at = '9999-06-01Z' WHERE id = %s", (ends,))
+    complete(connection, *claim(connection))
+    assert [one["status"] for one in series_of(connection, ends)] == ["completed"]
+    assert [one["status"] for one in series_of(connection, goes_on)] == ["completed", "pending"]

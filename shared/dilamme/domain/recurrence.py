@@ -7,11 +7,14 @@ future: else an outage of two hours would be followed by twenty-four runs of a j
 from datetime import datetime, timedelta
 
 
-def next_slot(previous: datetime, interval_seconds: int, now: datetime) -> datetime:
-    """The first time on the grid that lies after both ``previous`` and ``now``.
+def next_slot(previous: datetime, interval_seconds: int, now: datetime) -> datetime | None:
+    """The first time on the grid that lies after both ``previous`` and ``now``; None past the year 9999, where datetime ends.
 
     The grid is counted in elapsed seconds (UTC), so by a clock with summer time it shifts twice a year.
     """
     interval = timedelta(seconds=interval_seconds)
     behind = max(timedelta(0), now - previous)
-    return previous + (behind // interval + 1) * interval
+    try:
+        return previous + (behind // interval + 1) * interval
+    except OverflowError:
+        return None

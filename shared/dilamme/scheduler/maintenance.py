@@ -59,8 +59,11 @@ def prune_status(connection: Connection, status: Status, keep_seconds: float) ->
             return 0
         retention.prune_edges(connection, ids)
         gone = retention.prune(connection, ids, status, keep_seconds)
-        if keys := [job.idempotency_key for job in gone if job.idempotency_key is not None]:
+        keys = [job.idempotency_key for job in gone if job.idempotency_key is not None]
+        if series_ids := {job.series_id: job.idempotency_key for job in gone if job.series_id is not None}:
+            if kept := {series_id: key for series_id, key in series_ids.items() if key is not None}:
+                series.keep_keys(connection, kept)
+            keys += series.prune_series(connection, series_ids)
+        if keys:
             idempotency_keys.prune_keys(connection, keys)
-        if series_ids := [job.series_id for job in gone if job.series_id is not None]:
-            series.prune_series(connection, series_ids)
         return len(gone)

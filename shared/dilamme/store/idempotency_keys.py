@@ -33,5 +33,5 @@ def find_key(connection: Connection, key: str) -> KeptKey | None:
 
 
 def prune_keys(connection: Connection, keys: Sequence[str]) -> None:
-    """Deletes those idempotency keys that have no job left."""
+    """Deletes those idempotency keys that have no job and no series left."""
     run(connection, "prune_keys", {"keys": list(keys)})

@@ -37,7 +37,8 @@ GRANT INSERT ON dilamme.job_dependencies TO dilamme_api, dilamme_scheduler, dila
 GRANT UPDATE ON dilamme.series TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 GRANT INSERT ON dilamme.outbox TO dilamme_scheduler, dilamme_worker, dilamme_rescue;
 
-GRANT INSERT ON dilamme.series, dilamme.idempotency_keys TO dilamme_api;
+-- A handler may submit, as the API does.
+GRANT INSERT ON dilamme.series, dilamme.idempotency_keys TO dilamme_api, dilamme_worker;
 GRANT INSERT, UPDATE ON dilamme.job_types TO dilamme_worker;
 
 -- The leader's maintenance: slots, the queue, retention.

@@ -1,6 +1,6 @@
 """Series of recurring jobs (``sql/series.sql``)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -70,6 +70,18 @@ def clock(connection: Connection) -> datetime:
     return now
 
 
-def prune_series(connection: Connection, ids: Sequence[UUID]) -> None:
-    """Deletes those series that have no job left."""
-    run(connection, "prune_series", {"ids": list(ids)})
+def keep_keys(connection: Connection, keys: Mapping[UUID, str]) -> None:
+    """Hands idempotency keys over to series, by their ids."""
+    run(connection, "keep_keys", {"ids": list(keys), "keys": list(keys.values())})
+
+
+def newest_of_key(connection: Connection, key: str) -> UUID | None:
+    """The newest occurrence of the series that holds an idempotency key, or None."""
+    rows = fetch(connection, "newest_of_key", {"key": key})
+    return rows[0]["id"] if rows else None
+
+
+def prune_series(connection: Connection, ids: Collection[UUID]) -> list[str]:
+    """Deletes those series that have no job left; the idempotency keys that they held."""
+    gone = fetch(connection, "prune_series", {"ids": list(ids)})
+    return [row["idempotency_key"] for row in gone if row["idempotency_key"] is not None]

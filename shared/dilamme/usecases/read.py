@@ -9,7 +9,7 @@ from dilamme.domain.errors import NotFound
 from dilamme.domain.job import Head, Status
 from dilamme.domain.priority import PRIORITIES
 from dilamme.settings import Settings
-from dilamme.store import jobs, reads, slots, stats
+from dilamme.store import jobs, reads, series, slots, stats
 from dilamme.store.connection import Connection, Row, one_statement, transaction
 from dilamme.store.reads import Filter, Slice
 from dilamme.usecases.submit import Receipt
@@ -52,10 +52,19 @@ def find_job(connection: Connection, settings: Settings, job_id: UUID) -> JobVie
     return JobView.of(_found(row, job_id), settings.ageing_seconds)
 
 
-def describe_one(connection: Connection, settings: Settings, receipt: Receipt) -> JobView:
-    """The single job of a receipt: as it was stored just now, else in its present state."""
+def describe_one(connection: Connection, settings: Settings, receipt: Receipt, key: str | None) -> JobView:
+    """The single job of a receipt: as it was stored just now, else in its present state.
+
+    If retention has deleted the job that was stored under ``key``, the newest occurrence of its series stands for it.
+    """
     if receipt.row is None:
-        return find_job(connection, settings, receipt.ids[0])
+        try:
+            return find_job(connection, settings, receipt.ids[0])
+        except NotFound:
+            newest = series.newest_of_key(connection, key) if key is not None else None
+            if newest is None:
+                raise
+            return find_job(connection, settings, newest)
     row = {**receipt.row, "max_attempts": settings.policy.attempts(receipt.row["max_attempts"])}
     return JobView.of(row, settings.ageing_seconds)
 

@@ -20,6 +20,8 @@ WHERE edge.child_id = %(id)s
 -- name: release
 -- A statement of its own, after the parents' rows are locked: its snapshot sees every child whose insertion held those
 -- locks before us. A child of several of these parents is counted down by their number at once.
+-- Only the last parent moves the ready time. If each did, the last could find a time that another statement wrote, which
+-- began later and got the child's lock first: it would take it for the future, and report nobody the child as due.
 WITH freed AS MATERIALIZED (
     SELECT child_id, count(*) AS parents FROM dilamme.job_dependencies
     WHERE parent_id = ANY(%(ids)s::uuid[]) GROUP BY child_id
@@ -30,7 +32,8 @@ locked AS MATERIALIZED (
     ORDER BY job.id FOR NO KEY UPDATE
 )
 UPDATE dilamme.jobs AS job
-SET unmet_dependencies = job.unmet_dependencies - freed.parents, ready_at = greatest(job.ready_at, dilamme.clock())
+SET unmet_dependencies = job.unmet_dependencies - freed.parents,
+    ready_at = CASE WHEN job.unmet_dependencies = freed.parents THEN greatest(job.ready_at, dilamme.clock()) ELSE job.ready_at END
 FROM freed
 WHERE job.id = freed.child_id AND job.id = ANY(ARRAY(SELECT id FROM locked))
   AND job.status = 'pending' AND job.unmet_dependencies >= freed.parents

@@ -38,6 +38,18 @@ RETURNING id
 -- name: clock
 SELECT dilamme.clock() AS now
 
+-- name: keep_keys
+-- The occurrence that was stored under the key is deleted: from now on its series holds the key.
+UPDATE dilamme.series SET idempotency_key = kept.key
+FROM unnest(%(ids)s::uuid[], %(keys)s::text[]) AS kept (id, key)
+WHERE series.id = kept.id
+
+-- name: newest_of_key
+SELECT job.id FROM dilamme.series JOIN dilamme.jobs AS job ON job.series_id = series.id
+WHERE series.idempotency_key = %(key)s
+ORDER BY job.scheduled_at DESC LIMIT 1
+
 -- name: prune_series
 DELETE FROM dilamme.series
 WHERE series.id = ANY(%(ids)s::uuid[]) AND NOT EXISTS (SELECT FROM dilamme.jobs WHERE jobs.series_id = series.id)
+RETURNING idempotency_key
