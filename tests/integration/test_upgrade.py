@@ -265,7 +265,7 @@ LOST = {
         ("UPDATE dilamme.jobs SET priority = 4 - priority WHERE status = 'pending'", 1,
          {"jobs were claimed in another order"}),
         (LOSES, 1, LOST),
-        ("ALTER TABLE dilamme.worker_slots RENAME COLUMN held_until TO until", 1, {"the old functions were turned away"}),
+        ("ALTER TABLE dilamme.job_dependencies RENAME COLUMN parent_id TO parent", 1, {"the old functions were turned away"}),
     ],
     ids=["locks", "is not compatible", "reorders", "loses", "renames"],
 )  # fmt: skip

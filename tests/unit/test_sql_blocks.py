@@ -141,7 +141,7 @@ def test_a_block_named_twice_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_comments_are_left_out_and_what_only_looks_like_one_is_kept() -> None:
     body = "-- why\nSELECT errors -> -1, 2 - -1,  -- because\n    'a--b'\n  -- the end\nFROM t\n"
-    assert sql_blocks._statement(body) == "SELECT errors -> -1, 2 - -1,\n    'a--b'\nFROM t"
+    assert sql_blocks.expand(body) == "SELECT errors -> -1, 2 - -1,\n    'a--b'\nFROM t"
 
 
 # ===== and the test itself =====

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from dilamme.store.connection import ROLE_PREFIX, Connection, fetch, run
+from dilamme.store.sql_blocks import expand
 
 FUNCTIONS = ("api", "scheduler", "worker", "rescue")
 ROLES = tuple(ROLE_PREFIX + function for function in FUNCTIONS)
@@ -83,4 +84,4 @@ def create_roles(connection: Connection) -> None:
     for role in ROLES:
         if role not in existing:
             connection.execute(f"CREATE ROLE {role} LOGIN")
-    connection.execute((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8"))
+    connection.execute(expand((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8")))

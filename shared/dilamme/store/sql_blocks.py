@@ -27,12 +27,19 @@ def fragments() -> Mapping[str, str]:
 @cache
 def blocks() -> Mapping[str, str]:
     """Every statement of all files by name, with its fragments inserted and its comments removed."""
-    return MappingProxyType({name: _statement(body) for kind, name, body in _all_blocks() if kind == "name"})
+    return MappingProxyType({name: expand(body) for kind, name, body in _all_blocks() if kind == "name"})
 
 
 def sql(name: str) -> str:
     """The statement called ``name``; `KeyError` if there is none."""
     return blocks()[name]
+
+
+def expand(body: str) -> str:
+    """``body`` with its fragments inserted and its comments removed."""
+    while _INCLUDE.search(body):
+        body = _INCLUDE.sub(lambda match: fragments()[match[1]], body)
+    return re.sub(r"(?m)^\s*--.*\n?|\s*--\s.*$", "", body).strip()
 
 
 def _all_blocks() -> list[tuple[str, str, str]]:
@@ -45,9 +52,3 @@ def _all_blocks() -> list[tuple[str, str, str]]:
     if len(set(names)) != len(names):
         raise ValueError(f"a block of SQL is named twice: {sorted({n for n in names if names.count(n) > 1})}")
     return found
-
-
-def _statement(body: str) -> str:
-    while _INCLUDE.search(body):
-        body = _INCLUDE.sub(lambda match: fragments()[match[1]], body)
-    return re.sub(r"(?m)^\s*--.*\n?|\s*--\s.*$", "", body).strip()
