@@ -141,10 +141,8 @@ def explain_job(job_id: Id) -> Why:
 def cancel_job(job_id: Id) -> JobView:
     connection, known = session.connection(), uuid_of(job_id, "job")
     cancel.cancel_job(connection, known)
-    view = read.find_job(connection, configuration, known)
-    if view.series_id is not None:
-        _wake(connection, due=False, later=True)  # the next occurrence
-    return view
+    _wake(connection, due=False, later=True)  # for the next occurrence, and for dependents that are left to cancel
+    return read.find_job(connection, configuration, known)
 
 
 @app.post(
@@ -156,7 +154,9 @@ def cancel_job(job_id: Id) -> JobView:
 )
 def cancel_series(series_id: Id) -> CancelledSeries:
     known = uuid_of(series_id, "series")
-    ended = cancel.cancel_series(session.connection(), known)
+    connection = session.connection()
+    ended = cancel.cancel_series(connection, known)
+    _wake(connection, due=False, later=True)
     detail = "ended: an occurrence that runs finishes and has no successor" if ended else "had ended before"
     return CancelledSeries(id=known, cancelled=ended, detail=detail)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import _common, _peers, _server, capacity, depth, drain, enqueue, fairness, latency
+from benchmarks import _common, _peers, _server, bounds, capacity, depth, drain, enqueue, fairness, latency
 from local.postgres import Postgres
 
 OURS = "Dilamme"
@@ -93,6 +93,15 @@ def test_latency_measures_every_job_that_it_posted(results: Path) -> None:
     report = found(results, "latency")["results"]
     assert (report[latency.IDLE]["samples"], report[latency.SCHEDULED]["samples"]) == (3, 4)
     assert report[latency.SCHEDULED]["p50_ms"] >= 0
+
+
+def test_bounds_watches_the_ticks_and_counts_the_rows(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "COUNT_SECONDS", 1.0)
+    bounds.main(["--jobs", "1500", "--rate", "5", "--minutes", "0.04", "--kept", "60"])
+
+    report = found(results, "bounds")["results"]
+    assert [one["last_seconds"] > 0 for one in report["dependents"].values()] == [True] * 3
+    assert [row["seconds"] for row in report["retention"]] == [1, 2]
 
 
 def test_enqueue_stores_through_the_api_handler(results: Path) -> None:

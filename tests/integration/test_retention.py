@@ -306,3 +306,20 @@ def test_a_batchs_key_lives_as_long_as_the_last_of_its_series(
     clock.advance(YEAR)
     prune(scheduler, settings)
     assert submit(connection, batch, "both").created
+
+
+@pytest.mark.case("W6")
+def test_all_that_is_past_its_retention_goes_as_fast_as_a_part_of_each_tick_allows(
+    connection: Connection, clock: Clock, settings: Settings, scheduler: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        put_many(connection, [{}] * 1000)
+    while mine := claim(connection, limit=1000):
+        complete(connection, *mine)
+    clock.advance(YEAR)
+    monkeypatch.setattr(maintenance, "PRUNE_SECONDS", 0.0)
+    assert maintenance.prune_for_a_while(scheduler, settings)  # there is more: it goes on in the next tick
+    assert tally(connection) == {"completed": 3000 - maintenance.PRUNE_JOBS_MAX}
+    monkeypatch.setattr(maintenance, "PRUNE_SECONDS", 60.0)
+    assert not maintenance.prune_for_a_while(scheduler, settings)
+    assert tally(connection) == {}

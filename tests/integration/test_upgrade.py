@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,8 @@ from uuid import UUID
 import pytest
 from psycopg.rows import dict_row
 
+import dilamme
+from dilamme import settings as settings_module
 from dilamme.settings import Settings
 from dilamme.store import schema as store
 from dilamme.store.connection import Connection, connect
@@ -28,7 +31,7 @@ from dilamme.usecases.migrate import migrate
 from tests.integration.workshop import Workshop
 from tests.support.databases import Databases
 from tests.support.entrance import Entrance
-from tests.support.jobs import put, row, rows
+from tests.support.jobs import ECHO, put, row, rows
 from tests.support.waiting import wait_until
 
 # Of 0001_initial.sql as 0.1.0 has it. A database that was made with it refuses another: add a migration instead.
@@ -36,6 +39,7 @@ INITIAL_CHECKSUM = "d13a27917fcab477ef8c4541b16eb041cc38d15c945d3965bd1e4345b2a1
 RELEASES = Path(__file__).with_name("releases")
 # Each release by the checksum of its package: shared/dilamme at its last commit, zipped, without the certificates.
 PACKAGES = {"v0_1_0": "aebe622e8c0c46c1891894d6158364e42f64eeca2466b02d39dc270ff6e14436"}
+FAR = datetime(2999, 1, 1, tzinfo=UTC)
 READY = 150  # that each of them leaves ready
 WAIT_SECONDS_MAX = 1.5  # a worker's role gives up after two
 TABLES = ["jobs", "job_dependencies", "series", "idempotency_keys", "outbox"]
@@ -285,3 +289,35 @@ def test_a_right_that_is_taken_away_is_noticed(
 
     monkeypatch.setattr(store, "create_roles", create_lesser_roles)
     assert "a result was turned away" in upgrade(installation, settings)
+
+
+# As docs/aws.md of 0.1.0 had them.
+RIGHTS_OF_0_1_0 = """
+    GRANT USAGE ON SCHEMA dilamme TO application;
+    GRANT SELECT, INSERT, UPDATE ON dilamme.jobs TO application;
+    GRANT INSERT ON dilamme.job_dependencies, dilamme.series TO application;
+    GRANT SELECT, INSERT ON dilamme.idempotency_keys TO application;
+    GRANT SELECT, UPDATE ON dilamme.worker_slots, dilamme.scheduler_lease TO application;
+    GRANT SELECT ON dilamme.outbox TO application
+"""
+
+
+def test_an_application_keeps_its_rights(
+    installation: Installation, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library of today, under the rights that an application was given for that of 0.1.0."""
+    owner = installation.owner
+    owner.execute("CREATE ROLE application")
+    try:
+        owner.execute(RIGHTS_OF_0_1_0)
+        migrate(owner, settings)
+        monkeypatch.setattr(settings_module, "load", lambda: settings)
+        with closing(connect(installation.entrance.superuser_url)) as caller:
+            caller.execute("SET SESSION AUTHORIZATION application")
+            parent = dilamme.submit(caller, ECHO, interval_seconds=60, idempotency_key="key")
+            assert dilamme.submit(caller, ECHO, interval_seconds=60, idempotency_key="key") == parent
+            dilamme.submit_many(caller, [{"type": ECHO, "ref": "a", "dependency_ids": [parent]}, {"type": ECHO}])
+            dilamme.submit(caller, ECHO, scheduled_at=FAR)
+            dilamme.wake(caller)
+    finally:
+        owner.execute("DROP OWNED BY application; DROP ROLE application")

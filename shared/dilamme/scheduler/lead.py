@@ -25,7 +25,7 @@ WHEEL_SLOT_MICROSECONDS = 10_000
 WHEEL_SLOTS = 256
 # The database's clock is read over a network. Wake this much after the time: else the dispatch may come just before it.
 WAKE_LATE_SECONDS = 0.003
-PRUNE_EVERY_TICKS = 30
+PRUNE_EVERY_TICKS = 10
 STOP_BEFORE_DEADLINE_SECONDS = 10.0
 
 
@@ -86,6 +86,7 @@ class _Loop:
         self._executor = executor
         self._observe = observe
         self._busy_at = time.monotonic()
+        self._more_to_prune = False
 
     def run(self, until: float) -> None:
         """Ticks on the grid until a time, on the monotonic clock, and then resigns."""
@@ -107,8 +108,8 @@ class _Loop:
             return
         self.led.ticks += 1
         self._observe(dispatched, began - deadline, time.monotonic() - began)
-        if self.led.ticks % PRUNE_EVERY_TICKS == 1:
-            maintenance.prune(connection, settings)
+        if self._more_to_prune or self.led.ticks % PRUNE_EVERY_TICKS == 1:
+            self._more_to_prune = maintenance.prune_for_a_while(connection, settings)
         self._dispatch_between_ticks(dispatched.now, deadline + settings.tick_seconds)
         if settings.idle_exit and not self.led.taken_over:
             self._leave_if_idle()
@@ -141,7 +142,7 @@ class _Loop:
     def _leave_if_idle(self) -> None:
         """Resigns, commits, then looks once more: a caller who made work due before saw a leader, and woke none."""
         connection, settings = self._database.connection, self._settings
-        if lease.upcoming(connection, settings.watch_seconds):
+        if self._more_to_prune or lease.upcoming(connection, settings.watch_seconds):
             self._busy_at = time.monotonic()
         if time.monotonic() - self._busy_at < settings.idle_exit_seconds:
             return

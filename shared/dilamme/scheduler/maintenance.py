@@ -1,15 +1,21 @@
 """The leader's maintenance, in bounded steps: counters that are wrong, jobs that are past their retention."""
 
 import logging
+import time
 from uuid import UUID
+
+import psycopg
 
 from dilamme.domain.job import Status
 from dilamme.settings import Settings
 from dilamme.store import dependencies, idempotency_keys, lease, retention, series
 from dilamme.store.connection import Connection, repeat_on_conflict, transaction
+from dilamme.usecases import consequences
 
 logger = logging.getLogger("dilamme.maintenance")
 
+CASCADES_SECONDS = 0.25
+PRUNE_SECONDS = 0.25  # each a quarter of a tick at the most, after the tick has given out its jobs
 SWEEP_JOBS_MAX = 100
 PRUNE_JOBS_MAX = 500
 
@@ -38,6 +44,25 @@ def _mend(connection: Connection, ids: list[UUID]) -> None:
         dependencies.mend(connection, ids)
 
 
+def carry_on_cascades(connection: Connection) -> None:
+    """Cancels the dependents that were too many for the transaction in which their parent ended, for a part of a tick."""
+    until = time.monotonic() + CASCADES_SECONDS
+    try:
+        while repeat_on_conflict(consequences.carry_on)(connection) and time.monotonic() < until:
+            pass
+    except psycopg.errors.LockNotAvailable:
+        logger.info("a dependent that is to be cancelled is held by somebody: the next tick tries again")
+
+
+def prune_for_a_while(connection: Connection, settings: Settings) -> bool:
+    """`prune` for a part of a tick, or until nothing is left. Is there more?"""
+    until = time.monotonic() + PRUNE_SECONDS
+    while prune(connection, settings) >= PRUNE_JOBS_MAX:
+        if time.monotonic() >= until:
+            return True
+    return False
+
+
 def prune(connection: Connection, settings: Settings) -> int:
     """Deletes a bounded number of jobs past their retention; how many. A job stays while a live one waits on it."""
     return sum(
@@ -52,7 +77,7 @@ def prune(connection: Connection, settings: Settings) -> int:
 
 @repeat_on_conflict
 def prune_status(connection: Connection, status: Status, keep_seconds: float) -> int:
-    """`prune` for one status."""
+    """`prune` for one status, a bounded number; how many."""
     with transaction(connection):
         ids = retention.lock_prunable(connection, status, keep_seconds, PRUNE_JOBS_MAX)
         if not ids:

@@ -43,6 +43,7 @@ def tick(connection: Connection, settings: Settings, leader: Leader, executor: E
     if dispatched is not None:
         if expire(connection, settings).due:
             wake_worker(connection, settings)
+        maintenance.carry_on_cascades(connection)
         send_outbox(connection, settings)
         maintenance.sweep(connection, leader.epoch)
     return dispatched

@@ -1,6 +1,6 @@
 """The edges of the DAG, and the counters of what a job still waits for (``sql/dependencies.sql``)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -9,6 +9,8 @@ from dilamme.domain.job import Status
 from dilamme.store.arrays import UuidArray
 from dilamme.store.connection import Connection, fetch, fetch_as, run
 
+FIRST = UUID(int=0)
+
 
 @dataclass(frozen=True, slots=True)
 class CancelledDependent:
@@ -16,6 +18,7 @@ class CancelledDependent:
 
     id: UUID
     series_id: UUID | None
+    is_child: bool  # not a descendant further down
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,29 @@ def release(connection: Connection, ids: Collection[UUID]) -> list[bool]:
     return [row["due"] for row in fetch(connection, "release", {"ids": UuidArray(ids)}) if row["free"]]
 
 
-def cancel_dependents(connection: Connection, ids: Collection[UUID]) -> list[CancelledDependent]:
-    """Cancels the children that asked for it, one generation."""
-    return fetch_as(connection, CancelledDependent, "cancel_dependents", {"ids": list(ids)})
+def cancel_dependents(
+    connection: Connection, ids: Collection[UUID], limit: int, after: UUID = FIRST
+) -> tuple[int, list[CancelledDependent]]:
+    """Cancels up to ``limit`` descendants that asked for it; how many were found, and those that are cancelled.
+
+    Of the children of ``ids``, those whose id is greater than ``after``. If there are more than ``limit``, they are the first.
+    """
+    rows = fetch(connection, "cancel_dependents", {"ids": list(ids), "limit": limit, "after": after})
+    cancelled = [
+        CancelledDependent(row["id"], row["series_id"], row["is_child"]) for row in rows if row["id"] is not None
+    ]
+    return rows[0]["found"], cancelled
+
+
+def note_cascades(connection: Connection, after: Mapping[UUID, UUID]) -> None:
+    """Notes those of these ended jobs that have a child left to cancel, after the id that is given for each."""
+    run(connection, "note_cascades", {"ids": list(after), "after": list(after.values())})
+
+
+def take_cascade(connection: Connection) -> tuple[UUID, UUID] | None:
+    """Takes back one such note: a job, and the id after which its children are left; None if there is none."""
+    rows = fetch(connection, "take_cascade")
+    return (rows[0]["job_id"], rows[0]["after"]) if rows else None
 
 
 def sweep(connection: Connection, reach: int) -> list[Checked]:

@@ -43,12 +43,14 @@ GRANT SELECT (key) ON dilamme.idempotency_keys TO dilamme_scheduler;
 GRANT SELECT (id) ON dilamme.outbox TO dilamme_api, dilamme_worker, dilamme_rescue;
 GRANT SELECT ON dilamme.outbox TO dilamme_scheduler;
 
+GRANT SELECT ON dilamme.cascades TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+
 -- Storing: new jobs by the API and by handlers, next occurrences by whoever ends one.
 GRANT INSERT (id, status, created_at, scheduled_at, ready_at, unmet_dependencies, series_id,
 -- include: chosen_columns
     ) ON dilamme.jobs TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 GRANT INSERT (finished_at, errors, idempotency_key) ON dilamme.jobs TO dilamme_api, dilamme_worker;
-GRANT INSERT ON dilamme.job_dependencies TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
+GRANT INSERT ON dilamme.job_dependencies, dilamme.cascades TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 GRANT INSERT ON dilamme.series, dilamme.idempotency_keys TO dilamme_api, dilamme_worker;
 GRANT INSERT ON dilamme.outbox TO dilamme_scheduler, dilamme_worker, dilamme_rescue;
 
@@ -74,7 +76,8 @@ GRANT UPDATE (owner, expires_at) ON dilamme.scheduler_lease TO dilamme_scheduler
 GRANT UPDATE (epoch, last_tick_at, swept_to) ON dilamme.scheduler_lease TO dilamme_scheduler;
 GRANT INSERT, DELETE ON dilamme.worker_slots TO dilamme_scheduler;
 GRANT UPDATE (send_at), DELETE ON dilamme.outbox TO dilamme_scheduler;
-GRANT DELETE ON dilamme.jobs, dilamme.job_dependencies, dilamme.idempotency_keys, dilamme.series TO dilamme_scheduler;
+GRANT DELETE ON dilamme.jobs, dilamme.job_dependencies, dilamme.idempotency_keys, dilamme.series, dilamme.cascades
+    TO dilamme_scheduler;
 
 -- On RDS the functions log in with a token of IAM's. Only the superuser of RDS may grant this. If another role migrates, the
 -- functions log in with a secret.

@@ -3,11 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from dilamme.domain.job import Ended
+from dilamme.domain.job import Ended, Status
 from dilamme.domain.outcome import Bury
 from dilamme.store import dependencies, outbox, series
-from dilamme.store.connection import Connection
+from dilamme.store.connection import Connection, transaction
 from dilamme.usecases.series import extend_series
+
+CASCADE_JOBS_MAX = 1_000  # of one step: some 50 ms
 
 
 def of_completion(connection: Connection, completed: Collection[UUID], recurring: Sequence[Ended]) -> list[bool]:
@@ -38,12 +40,37 @@ def of_death(connection: Connection, ended: Sequence[Ended], outcomes: Mapping[U
 
 
 def of_failure(connection: Connection, ended: Sequence[Ended]) -> None:
-    """Extends the series of dead or cancelled jobs, and cancels their children that asked for it."""
+    """Extends the series of dead or cancelled jobs, and cancels their dependents that asked for it, or the first of them.
+
+    The leader goes on with the rest (`carry_on`). Until then these wait: the gate lets none start.
+    """
     extend_series(connection, ended)
-    # Generation by generation. A recurring job whose dependency failed ends its series: the next one would fail too.
-    ids = [job.id for job in ended]
-    while ids:
-        cancelled = dependencies.cancel_dependents(connection, ids)
-        if series_ids := [job.series_id for job in cancelled if job.series_id is not None]:
-            series.end_series(connection, sorted(series_ids))
-        ids = [job.id for job in cancelled]
+    if ended:
+        _cascade(connection, [job.id for job in ended])
+
+
+def carry_on(connection: Connection) -> bool:
+    """The next step of a cascade that was too long for one transaction, in one of its own. False if there is none."""
+    with transaction(connection):
+        if (noted := dependencies.take_cascade(connection)) is None:
+            return False
+        job_id, after = noted
+        # One that was replayed meanwhile may yet succeed: its children wait for it again.
+        if dependencies.lock_parents(connection, [job_id]).get(job_id) in (Status.DEAD, Status.CANCELLED):
+            _cascade(connection, [job_id], after)
+        return True
+
+
+def _cascade(connection: Connection, failed: Sequence[UUID], after: UUID = dependencies.FIRST) -> None:
+    found, cancelled = dependencies.cancel_dependents(connection, failed, CASCADE_JOBS_MAX, after)
+    if not found:
+        return
+    # A recurring job whose dependency failed ends its series: the next one would fail too.
+    if series_ids := [job.series_id for job in cancelled if job.series_id is not None]:
+        series.end_series(connection, sorted(series_ids))
+    if (
+        len(failed) == 1
+    ):  # the children of one come in order; those of many do not, so that no id parts done from undone
+        after = max((job.id for job in cancelled if job.is_child), default=after)
+    left = dict.fromkeys(failed, after)
+    dependencies.note_cascades(connection, left | {job.id: dependencies.FIRST for job in cancelled})

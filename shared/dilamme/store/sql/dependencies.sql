@@ -39,18 +39,60 @@ WHERE job.id = freed.child_id AND job.id = ANY(ARRAY(SELECT id FROM locked))
   AND job.status = 'pending' AND job.unmet_dependencies >= freed.parents
 RETURNING job.unmet_dependencies = 0 AS free, job.ready_at <= dilamme.clock() AS due
 
+-- fragment: is_to_be_cancelled
+(SELECT job.status = 'pending' AND job.on_dependency_failure = 'cancel' FROM dilamme.jobs AS job WHERE job.id = edge.child_id)
+
 -- name: cancel_dependents
--- One generation of the dependents that asked for it. The use case repeats it for the jobs that come back.
-UPDATE dilamme.jobs AS job
-SET status = 'cancelled', finished_at = dilamme.clock(), errors = job.errors || jsonb_build_object(
-        'reason', 'dependency_failed', 'message', 'a job that it depends on is dead or cancelled',
-        'attempt', job.attempt, 'at', dilamme.clock())
-WHERE job.status = 'pending' AND job.id = ANY(ARRAY(
-    SELECT child.id FROM dilamme.jobs AS child
-    WHERE child.status = 'pending' AND child.on_dependency_failure = 'cancel' AND child.id IN (
-        SELECT child_id FROM dilamme.job_dependencies WHERE parent_id = ANY(%(ids)s::uuid[]))
-    ORDER BY child.id FOR NO KEY UPDATE))
-RETURNING job.id, job.series_id
+-- Up to `limit` of the descendants that asked for it, generation by generation; of the first, those after `after`, in order.
+-- The recursion is read row by row, and stops at the limit. OFFSET 0 keeps the planner from joining: it cannot know how few
+-- rows a step has, and would read all edges. The pair is compared with `after`, not the child's id alone: else the planner
+-- may take the primary key, where the children of one job do not stand together. A child that is being stored under a job on
+-- the way is not seen here: `note_cascades` looks for it. `found` counts those too that somebody else cancelled meanwhile.
+WITH RECURSIVE descendant (id, after) AS (
+    SELECT ended.id, %(after)s::uuid FROM unnest(%(ids)s::uuid[]) AS ended (id)
+    UNION
+    SELECT child.id, '00000000-0000-0000-0000-000000000000' FROM descendant CROSS JOIN LATERAL (
+        SELECT edge.child_id AS id FROM dilamme.job_dependencies AS edge
+        WHERE edge.parent_id = descendant.id AND (edge.parent_id, edge.child_id) > (descendant.id, descendant.after) AND
+-- include: is_to_be_cancelled
+        ORDER BY edge.child_id OFFSET 0) AS child
+),
+chosen AS MATERIALIZED (
+    SELECT id FROM descendant OFFSET cardinality(%(ids)s::uuid[]) LIMIT %(limit)s
+),
+cancelled AS (
+    UPDATE dilamme.jobs AS job
+    SET status = 'cancelled', finished_at = dilamme.clock(), errors = job.errors || jsonb_build_object(
+            'reason', 'dependency_failed', 'message', 'a job that it depends on is dead or cancelled',
+            'attempt', job.attempt, 'at', dilamme.clock())
+    WHERE job.status = 'pending' AND job.id = ANY(ARRAY(
+        SELECT child.id FROM dilamme.jobs AS child
+        WHERE child.id = ANY(ARRAY(SELECT id FROM chosen)) AND child.status = 'pending'
+          AND child.on_dependency_failure = 'cancel'
+        ORDER BY child.id FOR NO KEY UPDATE))
+    RETURNING job.id, job.series_id
+)
+SELECT tally.found, cancelled.id, cancelled.series_id, EXISTS (
+    SELECT FROM dilamme.job_dependencies AS edge
+    WHERE edge.child_id = cancelled.id AND edge.parent_id = ANY(%(ids)s::uuid[])) AS is_child
+FROM (SELECT count(*) AS found FROM chosen) AS tally LEFT JOIN cancelled ON true
+
+-- name: note_cascades
+-- Which of these ended jobs have a child left that asked to be cancelled? A statement of its own, after the jobs' rows are
+-- locked: its snapshot sees every child whose insertion held those locks before us.
+INSERT INTO dilamme.cascades (job_id, after)
+SELECT ended.id, ended.after FROM unnest(%(ids)s::uuid[], %(after)s::uuid[]) AS ended (id, after)
+WHERE (SELECT true FROM dilamme.job_dependencies AS edge
+       WHERE edge.parent_id = ended.id AND (edge.parent_id, edge.child_id) > (ended.id, ended.after) AND
+-- include: is_to_be_cancelled
+       ORDER BY edge.child_id LIMIT 1)
+ON CONFLICT DO NOTHING
+RETURNING job_id
+
+-- name: take_cascade
+-- In no order: one whose jobs somebody holds must not stand in the way of the others.
+DELETE FROM dilamme.cascades WHERE job_id = (SELECT job_id FROM dilamme.cascades ORDER BY random() LIMIT 1)
+RETURNING job_id, after
 
 -- name: sweep
 -- Compares counters with parents: of blocked jobs after the sweep's cursor, and of the heads of the lanes, since the gate

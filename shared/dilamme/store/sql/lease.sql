@@ -48,7 +48,7 @@ SELECT EXISTS (
         SELECT FROM (
             SELECT FROM dilamme.jobs WHERE status = 'running' AND lease_expires_at <= dilamme.clock() + %(ahead)s::interval
             ORDER BY lease_expires_at LIMIT 1) AS expiring)
-    OR EXISTS (SELECT FROM dilamme.outbox) AS upcoming
+    OR EXISTS (SELECT FROM dilamme.outbox) OR EXISTS (SELECT FROM dilamme.cascades) AS upcoming
 
 -- name: reserve_lead
 -- If a thousand callers see at once that nobody leads, one of them gets the row and invokes a scheduler.
