@@ -77,7 +77,7 @@ def submit_many(
 
     Raises:
         dilamme.InvalidInput: as in `submit`, with the job's place in the pointer; or jobs wait for each
-            other.
+            other, or have more than 50,000 dependencies together.
         dilamme.Conflict: the idempotency key stands for another batch.
         dilamme.SchemaError, psycopg.Error: as in `submit`.
     """

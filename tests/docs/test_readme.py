@@ -63,7 +63,8 @@ def test_the_limits_are_the_codes() -> None:
     assert limits == {
         "payload, result": f"{RESULT_BYTES_MAX // 1024} KiB of JSON each, {deepest_payload()} levels deep",
         "a batch": f"{requests.BATCH_JOBS_MAX:,} jobs and {requests.BATCH_BYTES_MAX // 1024**2} MiB",
-        "dependencies of a job": f"{requests.DEPENDENCIES_MAX:,}",
+        "dependencies of a job": f"{requests.DEPENDENCIES_MAX:,}; of all jobs of a batch together "
+        f"{requests.BATCH_DEPENDENCIES_MAX:,}",
         "attempts of a job": str(most["max_attempts"]),
         "interval": f"1 s to {requests.INTERVAL_SECONDS_MAX // (365 * 86_400)} years",
         "a handler's time": f"{settings.job_timeout_seconds:g} s unless its type says; {seconds:g} s at the most",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -87,6 +88,23 @@ def test_a_wrong_batch_is_refused(body: Any, place: str, connection: Connection)
     answer = post("/jobs/batch", body, key="k")
     assert_refused(answer, connection, 422)
     assert answer.pointers == [place]
+
+
+@pytest.mark.case("W7")
+def test_a_batch_with_too_many_dependencies_is_refused_at_the_field_that_exceeds(connection: Connection) -> None:
+    """W7: a thousand jobs, all to all, and by ids. Refused before the database is asked for anything."""
+    all_to_all = [
+        {**JOB, "ref": str(index), "dependencyRefs": [str(one) for one in range(index)]} for index in range(1000)
+    ]
+    by_id = [{**JOB, "dependencyIds": [NOBODY] * 100} for _ in range(501)]
+    for jobs, place in ((all_to_all, "/jobs/316/dependencyRefs"), (by_id, "/jobs/500/dependencyIds")):
+        began = monotonic()
+        answer = post("/jobs/batch", {"jobs": jobs}, key="k")
+        assert monotonic() - began < 2
+        assert_refused(answer, connection, 422)
+        assert answer.pointers == [place]
+        assert "50,000" in answer.text
+        assert "one job that waits for all of them" in answer.text
 
 
 def test_a_flood_of_faults_is_answered_briefly(connection: Connection) -> None:

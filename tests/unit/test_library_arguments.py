@@ -75,6 +75,14 @@ def test_a_batch_of_none_or_of_too_many_is_refused(count: int) -> None:
         submit_many(CONNECTION, ({"type": "a"} for _ in range(count)))
 
 
+@pytest.mark.case("W7")
+def test_a_batch_with_too_many_dependencies_is_refused_as_the_argument_is_named() -> None:
+    jobs = [{"type": "a", "dependency_ids": [UUID(int=1)] * 1000}] * 51
+    with pytest.raises(InvalidInput) as refused:
+        submit_many(CONNECTION, jobs)
+    assert [fault.pointer for fault in refused.value.faults] == ["/jobs/50/dependency_ids"]
+
+
 @pytest.mark.parametrize("dependencies", [(UUID(int=1),), {UUID(int=1)}, (one for one in [UUID(int=1)]), []])
 def test_dependencies_may_be_given_in_any_iterable(dependencies: Any) -> None:
     for call in (

@@ -11,7 +11,7 @@ from dilamme.store import dependencies, idempotency_keys, jobs, series
 from dilamme.store.connection import Connection, Row, atomic, one_statement, repeat_on_conflict, transaction
 from dilamme.store.ids import new_ids
 from dilamme.store.job_columns import CHOSEN
-from dilamme.wire.requests import BatchSubmission, Submission, request_hash
+from dilamme.wire.requests import BATCH_DEPENDENCIES_MAX, BatchSubmission, Submission, request_hash
 
 _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
 
@@ -55,7 +55,8 @@ def submit_here(
     """Stores ``batch`` in the caller's transaction; ``single`` shortens the faults' pointers to those of one job.
 
     Raises:
-        InvalidInput: a dependency is unknown, a ref doubled or unknown, or jobs wait for each other.
+        InvalidInput: a dependency is unknown, a ref doubled or unknown, jobs wait for each other, or there are too many
+            dependencies.
         IdempotencyConflict: the idempotency key stands for another request.
     """
     edges = _resolve_refs(batch)  # before anything is asked of the database
@@ -65,6 +66,18 @@ def submit_here(
 
 def _resolve_refs(batch: Sequence[Submission]) -> dag.Edges:
     waits = [job.dependency_refs if isinstance(job, BatchSubmission) else () for job in batch]
+    so_far = 0
+    for index, (job, refs) in enumerate(zip(batch, waits, strict=True)):
+        for field, named in (("dependencyIds", job.dependency_ids), ("dependencyRefs", refs)):
+            so_far += len(named)
+            if so_far > BATCH_DEPENDENCIES_MAX:
+                raise InvalidInput(
+                    Fault(
+                        f"/jobs/{index}/{field}",
+                        f"with these the batch has more than {BATCH_DEPENDENCIES_MAX:,} dependencies: send several batches, or,"
+                        " where many jobs wait for the same many, put one job that waits for all of them in between",
+                    )
+                )
     return dag.resolve_refs(_refs(batch), waits)
 
 

@@ -30,6 +30,7 @@ PAYLOAD_BYTES_MAX = 256 * 1024
 BATCH_JOBS_MAX = 1_000
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 DEPENDENCIES_MAX = 1_000
+BATCH_DEPENDENCIES_MAX = 50_000  # stored in half a second to a second; all to all would be ten times as many
 INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
 FIELDS_MAX = 50
 REPLAY_JOBS_MAX = 1_000
@@ -156,7 +157,11 @@ class BatchSubmission(Submission):
 class Batch(Request):
     """Jobs to be stored together: all of them or none."""
 
-    jobs: list[BatchSubmission] = Field(min_length=1, max_length=BATCH_JOBS_MAX)
+    jobs: list[BatchSubmission] = Field(
+        min_length=1,
+        max_length=BATCH_JOBS_MAX,
+        description=f"All of them together may have up to {BATCH_DEPENDENCIES_MAX:,} dependencies.",
+    )
 
 
 class DeadLetters(Request):
