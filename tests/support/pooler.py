@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import local.postgres
-from dilamme.store.connection import ROLE_PREFIX
+from dilamme.store.session_settings import ROLE_PREFIX
 from local.postgres import HBA, NOT_DURABLE, SUPERUSER, Postgres, free_port
 from local.postgres_commands import as_server_user, give_to_server
 

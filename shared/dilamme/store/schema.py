@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 
-from dilamme.store.connection import ROLE_PREFIX, Connection, fetch, run
+from dilamme.store.connection import Connection, fetch, run
+from dilamme.store.session_settings import IN_A_MIGRATION, ON_ROLES, ROLE_PREFIX
 
 FUNCTIONS = ("api", "scheduler", "worker", "rescue")
 ROLES = tuple(ROLE_PREFIX + function for function in FUNCTIONS)
@@ -54,6 +55,12 @@ def lock_migrations(connection: Connection) -> None:
     run(connection, "lock_migrations")
 
 
+def fix_settings(connection: Connection) -> None:
+    """Sets what a migration rests on, for this transaction; a setting that this PostgreSQL does not know is left out."""
+    names = list(IN_A_MIGRATION)
+    fetch(connection, "fix_settings", {"names": names, "values": [IN_A_MIGRATION[name] for name in names]})
+
+
 def prepare(connection: Connection) -> None:
     """Creates the schema and the record of applied migrations."""
     run(connection, "create_schema")
@@ -83,4 +90,6 @@ def create_roles(connection: Connection) -> None:
     for role in ROLES:
         if role not in existing:
             connection.execute(f"CREATE ROLE {role} LOGIN")
+        for name, value in ON_ROLES.items():
+            connection.execute(f"ALTER ROLE {role} SET {name} = '{value}'")
     connection.execute((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8"))

@@ -30,6 +30,7 @@ def migrate(connection: Connection, settings: Settings) -> Migrated:
             f"the database's encoding is {encoding}, which cannot hold every payload: give one made with ENCODING 'UTF8'"
         )
     with connection.transaction():
+        schema.fix_settings(connection)
         schema.lock_migrations(connection)
         schema.prepare(connection)
         done = {step.version: step for step in schema.applied(connection)}

@@ -3,6 +3,11 @@
 -- arbitrary, and ours alone.
 SELECT pg_advisory_xact_lock(28260371862840677)
 
+-- name: fix_settings
+SELECT set_config(wanted.name, wanted.value, true)
+FROM unnest(%(names)s::text[], %(values)s::text[]) AS wanted (name, value)
+JOIN pg_settings AS known ON known.name = wanted.name
+
 -- name: create_schema
 CREATE SCHEMA IF NOT EXISTS dilamme
 
