@@ -4,6 +4,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,10 +20,13 @@ from dilamme.scheduler import maintenance, outbox
 from dilamme.scheduler.tick import Leader, tick
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect, cursor, transaction
+from dilamme.store.job_types import upsert_types
+from dilamme.store.reconnecting import Reconnecting
 from dilamme.usecases import cancel, migrate, read, replay, rescue, wake
+from dilamme.worker.drain import drain
 from tests.integration.workshop import Workshop
 from tests.support.entrance import Enter, Entrance
-from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
+from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, row, tally
 from tests.support.rivals import cut_connections
 from tests.support.waiting import wait_until
 
@@ -40,7 +44,7 @@ def process(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> Iterator[lis
 
     monkeypatch.setattr(session, "connect", connect_and_count)
     monkeypatch.setattr(session, "_connection", None)
-    monkeypatch.setattr(session, "_schema_is_known", False)
+    monkeypatch.setattr(session, "_schema_seen_at", 0.0)
     monkeypatch.setenv("DATABASE_URL", entrance.url("api"))
     yield opened
     for one in opened:
@@ -106,7 +110,7 @@ def test_a_connection_that_was_used_a_moment_ago_is_not_asked_whether_it_answers
     assert "INSERT INTO dilamme.jobs" in _last_statement(connection, process)
     monkeypatch.setattr(session, "FRESH_SECONDS", 0)
     session.connection()
-    assert _last_statement(connection, process) == "SELECT 1"
+    assert _last_statement(connection, process) == "SHOW transaction_read_only"
     assert len(process) == 1
 
 
@@ -290,3 +294,35 @@ def test_the_limits_of_a_transaction_are_gone_after_it(connection: Connection, e
             assert one.execute("SHOW statement_timeout").fetchone() == (limit,)
             assert one.execute("SHOW lock_timeout").fetchone() != ("0",)
         assert one.execute("SHOW statement_timeout").fetchone() == before
+
+
+@pytest.mark.case("E1")
+def test_a_worker_whose_session_becomes_read_only_goes_on_with_a_new_one(
+    connection: Connection, entrance: Entrance, workshop: Workshop
+) -> None:
+    with closing(connect(entrance.url("worker"))) as own:
+
+        @workshop.registry.job("test.demote")
+        def demote(payload: Any, context: Any) -> str:
+            own.execute("SET default_transaction_read_only = on")
+            return "kept"
+
+        upsert_types(connection, list(workshop.registry.values()))
+        job = put(connection, type="test.demote")
+        put_many(connection, [{}] * 3)
+        drain(own, workshop.worker(300), workshop.reserve())
+    assert tally(connection) == {"completed": 4}
+    assert row(connection, job)["result"] == "kept"
+
+
+@pytest.mark.case("E1")
+def test_a_step_on_a_session_that_takes_no_writes_is_done_on_the_next_one(connection: Connection, enter: Enter) -> None:
+    """For the loops of worker and scheduler."""
+    first = enter("scheduler")
+    first.execute("SET default_transaction_read_only = on")
+    database = Reconnecting(first, lambda: enter("scheduler"))
+
+    def step() -> None:
+        database.connection.execute("UPDATE dilamme.scheduler_lease SET invited_until = invited_until")
+
+    assert [database.attempt(step, "lost") for _ in range(2)] == [False, True]

@@ -14,6 +14,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 from dilamme.domain.errors import (
+    DatabaseReadOnly,
     DatabaseUnavailable,
     DilammeError,
     Fault,
@@ -47,7 +48,7 @@ _PROBLEMS = {
     413: "The body or a payload is too large.",
     415: "The body is not declared to be JSON.",
     422: "A value is wrong; `errors` has a pointer to each.",
-    503: "The database does not answer, or is not migrated.",
+    503: "The database does not answer, takes no writes, or is not migrated.",
 }
 
 
@@ -215,6 +216,8 @@ def _known(error: Exception) -> DilammeError:
 def _detail(error: DilammeError) -> str:
     if isinstance(error, OutcomeUnknown):
         return _OUTCOME_UNKNOWN
+    if isinstance(error, DatabaseReadOnly):
+        return "the database takes no writes at present: try again"
     if isinstance(error, DatabaseUnavailable):
         return "the database does not answer: try again"  # its own words name hosts and users
     if error.status == 500:

@@ -79,6 +79,11 @@ def apply(connection: Connection, step: Step, text: str) -> None:
     run(connection, "record", asdict(step))
 
 
+def takes_writes(connection: Connection) -> bool:
+    """Can this session write? A standby's cannot, nor one that its owner has made read-only."""
+    return bool(fetch(connection, "takes_writes")[0]["writable"])
+
+
 def may_create_roles(connection: Connection) -> bool:
     """May the migrator's database user create roles?"""
     return bool(fetch(connection, "may_create_roles")[0]["allowed"])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dilamme.domain.errors import SchemaError
+from dilamme.domain.errors import DatabaseReadOnly, SchemaError
 from dilamme.settings import Settings
 from dilamme.store import schema, slots
 from dilamme.store.connection import Connection
@@ -77,3 +77,15 @@ def check(connection: Connection) -> None:
             f"the database is at schema version {applied[-1].version}, which serves code from version "
             f"{applied[-1].compatible_from} on, and this code knows {known}: deploy a newer version of the functions"
         )
+
+
+def check_health(connection: Connection) -> None:
+    """`check`, and that jobs can be stored.
+
+    Raises:
+        SchemaError: as `check`.
+        DatabaseReadOnly: the database takes no writes.
+    """
+    check(connection)
+    if not schema.takes_writes(connection):
+        raise DatabaseReadOnly("the database takes no writes")

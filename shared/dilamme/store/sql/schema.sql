@@ -30,6 +30,9 @@ VALUES (%(version)s, %(name)s, %(checksum)s, %(compatible_from)s)
 -- name: is_prepared
 SELECT to_regclass('dilamme.schema_migrations') IS NOT NULL AS prepared
 
+-- name: takes_writes
+SELECT NOT current_setting('transaction_read_only')::boolean AS writable
+
 -- name: may_create_roles
 SELECT rolcreaterole OR rolsuper AS allowed FROM pg_roles WHERE rolname = current_user
 
