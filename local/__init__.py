@@ -10,6 +10,7 @@
       environment   one execution environment: a process that runs one invocation at a time
       runtime       the program inside that process: imports the handler, calls it with a LambdaContext
       faults        what tests inject: loss, doubling, delay, refusal
+    strangers       which requests come from this machine, and which from a web page of another origin
     gateway         HTTP into API Gateway events (`payload` format 2.0) and back
     clock           EventBridge's rule: triggers the scheduler every minute
     aws             moto, for SQS and CloudWatch, in a process of its own

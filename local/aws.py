@@ -10,6 +10,8 @@ from pathlib import Path
 from local.errors import StackError
 from local.invocation import REGION
 
+CHECKOUT = Path(__file__).parent.parent
+
 # Whatever the user is logged in to, nothing here may reach it.
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "local",
@@ -33,8 +35,8 @@ class Aws:
         self.queue_url = ""
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(Path(__file__).with_name("moto_process.py"))],
-                env={**clean, **CREDENTIALS},
+                [sys.executable, "-P", "-m", "local.moto_process"],
+                env={**clean, **CREDENTIALS, "PYTHONPATH": str(CHECKOUT)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from local.errors import StackError
+from local.strangers import refusal
 
 logger = logging.getLogger("local")
 
@@ -100,8 +101,12 @@ class Handler(BaseHTTPRequestHandler):
     def __getattr__(self, name: str) -> Any:
         """Any method goes to `handle_request`: which are allowed is not for this server to say."""
         if name.startswith("do_"):
-            return self.handle_request
+            return self._handle_or_refuse
         raise AttributeError(name)
+
+    def refuse(self, sentence: str) -> None:
+        """Answers a stranger with 403."""
+        self.answer_json(403, {"message": sentence})
 
     def read_body(self, bytes_max: int) -> bytes:
         """Raises: BodyTooLargeError, RequestMalformedError; the connection ends with the answer then."""
@@ -141,6 +146,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base's name)
         """Access logs would bury what matters on the console."""
+
+    def _handle_or_refuse(self) -> None:
+        sentence = refusal(self.command, self.headers.get)
+        if sentence is None:
+            self.handle_request()
+            return
+        self.close_connection = True
+        length = self.headers.get("Content-Length", "")
+        if length.isascii() and length.isdigit():
+            self._skip(int(length))
+        self.refuse(sentence)
 
     def _refuse_defects(self) -> None:
         """The parser takes a malformed header line for the end of the head, and goes on."""

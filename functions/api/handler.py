@@ -136,7 +136,7 @@ def explain_job(job_id: Id) -> Why:
     summary="Cancel a job that has not started",
     operation_id="cancelJob",
     tags=["jobs"],
-    responses=answers({200: "Cancelled, now or before."}, 404, 409),
+    responses=answers({200: "Cancelled, now or before."}, 404, 409, 415),
 )
 def cancel_job(job_id: Id) -> JobView:
     connection, known = session.connection(), uuid_of(job_id, "job")
@@ -152,7 +152,7 @@ def cancel_job(job_id: Id) -> JobView:
     summary="End a series of recurring jobs",
     operation_id="cancelSeries",
     tags=["series"],
-    responses=answers({200: "Ended, now or before."}, 404),
+    responses=answers({200: "Ended, now or before."}, 404, 415),
 )
 def cancel_series(series_id: Id) -> CancelledSeries:
     known = uuid_of(series_id, "series")
@@ -166,7 +166,7 @@ def cancel_series(series_id: Id) -> CancelledSeries:
     summary="Bring a dead job back",
     operation_id="replayJob",
     tags=["dead letters"],
-    responses=answers({200: "Pending again, now or before."}, 404, 409),
+    responses=answers({200: "Pending again, now or before."}, 404, 409, 415),
 )
 def replay_job(job_id: Id) -> ReplayedJob:
     connection, known = session.connection(), uuid_of(job_id, "job")
