@@ -14,6 +14,8 @@ ROUNDS ?= 20
 # A file of tests starts servers and processes of its own: with one for each core, tests of time become unsteady.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(1, (os.cpu_count() or 2) // 2))' 2>/dev/null || echo 1)
 export PORT DATA_DIR SOAK_SECONDS SOAK_SEED
+# How the user's own Python is to behave is no setting of ours: with -W error or another home, nothing would start.
+unexport PYTHONHOME PYTHONINSPECT PYTHONIOENCODING PYTHONOPTIMIZE PYTHONPATH PYTHONSAFEPATH PYTHONSTARTUP PYTHONWARNINGS
 
 BIN := .venv/bin
 SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
@@ -27,7 +29,7 @@ help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
-	@PYTHONPATH=shared exec $(BIN)/python -m local
+	@PYTHONPATH=.:shared exec $(BIN)/python -m local
 
 # A file of tests stays in one process, each of which has a PostgreSQL of its own. Not the longest files first, as is usual: in
 # the folders' order the slow ones come early and the quick ones fill the gaps at the end. Bytecode is kept even where the

@@ -2,6 +2,8 @@
 
     stack           starts and stops everything below, in order, as `options` say; `python -m local` is its doorway
     postgres        an embedded PostgreSQL, on a `leash` so that it cannot outlive the stack
+    private         folders and files for their owner alone
+    inherited       what of the user's shell reaches the processes below
     functions       the table of the deployed functions: folder, timeout, concurrency, destination, database role
     lambda_service  boto3's `Invoke` over HTTP, and an admin endpoint for faults and introspection
       events        asynchronous invocations as AWS does them: retries, event age, OnFailure

@@ -22,7 +22,7 @@ LOCAL_DEFAULTS = {"DILAMME_WORKER_SLOTS": "4", "DILAMME_DEMO_JOBS": "1"}
 class Options:
     """``port``: 0 is a free one. ``database_url``: a PostgreSQL of the user's, else the embedded one in ``data_dir``.
 
-    ``database_roles``: the functions log in to it under their own roles, without a password, as to the embedded one.
+    ``database_roles``: the functions log in to it under their own roles, without a password.
     ``variables``: what the functions find in their environment, over this process's own. ``timeouts_seconds``: of functions, by name, in place of
     the deployed. ``clock_seconds``: between two triggers of the scheduler; None: none but `Stack.clock.trigger`.
     ``postgres_settings``: of the embedded PostgreSQL, over its own.

@@ -17,7 +17,7 @@ import pytest
 
 import local.postgres
 from dilamme.store.session_settings import ROLE_PREFIX
-from local.postgres import HBA, NOT_DURABLE, SUPERUSER, Postgres, free_port
+from local.postgres import NOT_DURABLE, OPEN_HBA, SUPERUSER, Postgres, free_port
 from local.postgres_commands import as_server_user, give_to_server
 
 MAJOR = 15
@@ -88,7 +88,7 @@ class OlderPostgres(Postgres):
         setattr(local.postgres, "binary", BINARIES.joinpath)  # noqa: B010  instead of the wheel's
         super()._initialise()
         # Patterns of users came with PostgreSQL 16.
-        (self.cluster / "pg_hba.conf").write_text(HBA.replace(f"/^{ROLE_PREFIX}", ",".join(ROLES)))
+        (self.cluster / "pg_hba.conf").write_text(OPEN_HBA.replace(f"/^{ROLE_PREFIX}", ",".join(ROLES)))
 
     def _initdb(self, password: Path) -> None:
         # The built-in locale provider came with PostgreSQL 17.
