@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 from dilamme.settings import Settings, read
+from dilamme.store.connection import connect
 from local.errors import StackError
 
 CHECKOUT = Path(__file__).parent.parent
@@ -64,12 +64,13 @@ def from_environment(environment: Mapping[str, str]) -> Options:
 
 
 def check_database(url: str) -> None:
-    """Raises: StackError: it does not answer."""
+    """Raises: StackError: it does not answer, or is no address; the password is not quoted."""
     try:
-        psycopg.connect(url, connect_timeout=5).close()
-    except psycopg.Error as error:
-        reason = str(error).strip().splitlines()[0]
-        raise StackError(f"the database of DATABASE_URL does not answer: {reason}") from None
+        connect(url).close()
+    except DatabaseUnavailable as error:
+        raise StackError(f"DATABASE_URL: {error}") from None
+    except ConfigurationError as error:
+        raise StackError(str(error)) from None
 
 
 def as_role(url: str, role: str) -> str:

@@ -31,6 +31,29 @@ from tests.support.rivals import cut_connections
 from tests.support.waiting import wait_until
 
 NOBODY = UUID(int=0)
+SECRETS = ("s3c", "r3t")
+NOT_POSTGRESQLS = [
+    "postgresql+psycopg://me:s3cr3t@host/name",
+    "mysql://me:s3cr3t@host/name",
+    "me:s3cr3t@host",
+    "jdbc:postgresql:s3cr3t",
+    "postgresql:/me:s3cr3t@host/name",
+    "postgresql://me:s3c%r3t@host/name",
+    "postgresql://me:s3c r3t@host/name",
+    "postgresql://me:s3cr3t%00@host/name",
+    "postgresql://me:s3cr3t@[host/name",
+    "host=host password=s3c r3t user=me",
+    "password='s3cr3t user=me",
+    "PGPASSWORD=s3cr3t",
+]
+MISSPELT = [
+    "postgresql://me:s3c@r3t@127.0.0.1:1/name",
+    "postgresql://127.0.0.1:s3c/r3t@host/name",
+    "postgresql://127.0.0.1:1/r3t@host/name",
+    "postgresql://me:s3cr3t@127.0.0.1:port/name",
+    "host=127.0.0.1 port=s3cr3t",
+    "hostaddr=127.0.0.1 port=s3cr3t user=me",
+]
 
 
 @pytest.fixture
@@ -85,13 +108,30 @@ def test_a_server_that_writes_its_times_in_another_style_is_understood(connectio
     assert read.find_job(connection, settings.load(), job_id).scheduled_at == at
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql+psycopg://me:s3cret@host/name", "me:s3cret@host", "jdbc:postgresql:s3cret"]
-)
+@pytest.mark.case("E4")
+@pytest.mark.parametrize("url", NOT_POSTGRESQLS)
 def test_a_url_that_is_not_postgresqls_is_told_so_and_not_quoted(url: str) -> None:
     with pytest.raises(ConfigurationError, match="give postgresql://user:password@host:5432/database") as refused:
         connect(url)
-    assert "s3cret" not in "".join(traceback.format_exception(refused.value))
+    told = "".join(traceback.format_exception(refused.value))
+    assert not [part for part in SECRETS if part in told]
+
+
+@pytest.mark.case("E4")
+@pytest.mark.parametrize("url", MISSPELT)
+def test_a_url_whose_password_libpq_takes_for_another_part_is_not_quoted(url: str) -> None:
+    with pytest.raises(DilammeError, match=r"percent-encoded|is no number") as refused:
+        connect(url)
+    told = "".join(traceback.format_exception(refused.value))
+    assert not [part for part in SECRETS if part in told]
+
+
+@pytest.mark.case("E4")
+def test_what_is_wrong_with_a_database_that_is_named_rightly_is_told(entrance: Entrance) -> None:
+    with pytest.raises(DatabaseUnavailable, match="Connection refused"):
+        connect("postgresql://me:s3cret@127.0.0.1:1/name")
+    with pytest.raises(DatabaseUnavailable, match="does not exist"):
+        connect(entrance.superuser_url + "_none")
 
 
 def _last_statement(connection: Connection, process: list[Connection]) -> str:

@@ -20,6 +20,7 @@ from psycopg.rows import RowFactory, class_row, dict_row, tuple_row
 from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
+from dilamme.store.address import NOT_POSTGRESQLS, misspelling
 from dilamme.store.arrays import TextArray, TextArrayDumper, UuidArray, UuidArrayDumper
 from dilamme.store.session_settings import AT_START, ISOLATION, LIMITS, ROLE_PREFIX
 from dilamme.store.sql_blocks import sql
@@ -59,12 +60,12 @@ def connect(conninfo: str) -> Connection:
     try:
         connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
+        if sentence := misspelling(conninfo):
+            raise DatabaseUnavailable(f"the database does not answer: {sentence}") from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DatabaseUnavailable(f"the database does not answer: {first_line}") from error
     except psycopg.ProgrammingError:  # its text quotes the conninfo, and so the password
-        raise ConfigurationError(
-            "DATABASE_URL is not PostgreSQL's: give postgresql://user:password@host:5432/database, with no driver in it"
-        ) from None
+        raise ConfigurationError(NOT_POSTGRESQLS) from None
     connection.isolation_level = ISOLATION
     return connection
 
