@@ -68,7 +68,7 @@ test-pgbouncer: $(READY) ## runs integration and e2e through PgBouncer on Postgr
 mutants: $(READY) ## puts one fault after the other into a copy, and shows which test notices; ARGS='claim fence' for some
 	@nice $(BIN)/python -m tests.mutants $(ARGS)
 
-audit: $(READY) ## looks for weaknesses: bandit in the code, pip-audit in the locked dependencies (needs its database)
+audit: $(READY) ## looks for weaknesses: bandit in the code, the advisories' databases for all lock files (AUDIT_MAY_MISS="why" without them)
 	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive shared functions local tools
 	@$(BIN)/python -m tools.audit
 

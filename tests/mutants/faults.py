@@ -170,7 +170,7 @@ FAULTS = [
     # 12. Pooler-proof.
     fault(12, "statements are prepared on the server", CONNECTION, "prepare_threshold=None", "prepare_threshold=0",
           "unit/test_pooler_proof"),
-    fault(12, "the limits outlive their transaction", CONNECTION, "SET LOCAL statement_timeout = '20s'; ", "SET statement_timeout = '20s'; ",
+    fault(12, "the limits outlive their transaction", CODE + "store/session_settings.py", "SET LOCAL statement_timeout = '20s'; ", "SET statement_timeout = '20s'; ",
           "integration/test_connections", "unit/test_pooler_proof"),
     fault(12, "a transaction is bequeathed to the next invocation", CODE + "session.py", "        connection.rollback()", "        _ = connection",
           "integration/test_connections"),

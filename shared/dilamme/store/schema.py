@@ -5,21 +5,15 @@ a deployment the schema is newer than the code for a while.
 """
 
 import hashlib
-import logging
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-
-import psycopg
 
 from dilamme.store.connection import Connection, fetch, run
 from dilamme.store.session_settings import IN_A_MIGRATION, ON_ROLES, ROLE_PREFIX
 
 ROLES = {ROLE_PREFIX + function: settings for function, settings in ON_ROLES.items()}
-
-logger = logging.getLogger("dilamme.schema")
 
 _NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
@@ -95,27 +89,23 @@ def may_create_roles(connection: Connection) -> bool:
 
 
 def create_roles(connection: Connection) -> None:
-    """Creates the functions' roles that are missing, and sets each one's settings and privileges anew.
-
-    Since PostgreSQL 16 only who made a role may alter it, and a server has one set of roles for all its databases. A role of
-    another installation's maker keeps the settings that it has from there.
-    """
+    """Creates the functions' roles that are missing."""
     existing = {row["name"] for row in fetch(connection, "existing_roles", {"names": list(ROLES)})}
     for role in ROLES:
         if role not in existing:
             connection.execute(f"CREATE ROLE {role} LOGIN")
-    kept = [role for role, settings in ROLES.items() if not _alter(connection, role, settings)]
-    if kept:
-        logger.warning("roles that another has made, and whose settings are left as they are: %s", ", ".join(kept))
+
+
+def alter_role(connection: Connection, role: str) -> None:
+    """Sets a role's settings anew.
+
+    Raises:
+        psycopg.errors.InsufficientPrivilege: another user has made it; only who made a role may alter it, since PostgreSQL 16.
+    """
+    for name, value in ROLES[role].items():
+        connection.execute(f"ALTER ROLE {role} SET {name} = '{value}'")
+
+
+def grant(connection: Connection) -> None:
+    """Sets the roles' privileges anew."""
     connection.execute((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8"))
-
-
-def _alter(connection: Connection, role: str, settings: Mapping[str, str]) -> bool:
-    """False if we may not."""
-    try:
-        with connection.transaction():
-            for name, value in settings.items():
-                connection.execute(f"ALTER ROLE {role} SET {name} = '{value}'")
-    except psycopg.errors.InsufficientPrivilege:
-        return False
-    return True
