@@ -174,6 +174,12 @@ FAULTS = [
           "integration/test_connections", "unit/test_pooler_proof"),
     fault(12, "a transaction is bequeathed to the next invocation", CODE + "session.py", "        connection.rollback()", "        _ = connection",
           "integration/test_connections"),
+    fault(12, "a session that takes no writes is kept", CODE + "session.py", '.fetchone() == ("off",)', ".fetchone() is not None",
+          "functions/test_api_changes"),
+    fault(12, "the loop fails on a session that takes no writes", CODE + "store/reconnecting.py",
+          "psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction)", "psycopg.OperationalError)", "integration/test_connections"),
+    fault(12, "the isolation is the database's", CONNECTION, "    connection.isolation_level = ISOLATION\n", "",
+          "integration/test_session_settings"),
     # 13. One way to end.
     fault(13, "a recurring job that dies has no next occurrence", CONSEQUENCES,
           "    extend_series(connection, ended)\n", "", "integration/test_series"),

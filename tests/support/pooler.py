@@ -44,6 +44,7 @@ server_login_retry = 1
 server_check_delay = 0
 """
 
+_KEPT = "sets what a session keeps, and the pooler lends the session to others"
 _HELD = "holds a statement in its middle by the process id of its connection, which a pooler does not tell"
 # Tests, by the beginning of their id, that cannot go through a pooler, and why.
 UNFIT = {
@@ -51,6 +52,9 @@ UNFIT = {
     "tests/integration/test_connections.py::test_a_connection_that_was_used": "looks at a backend, which the pooler may lend to another",
     "tests/integration/test_connections.py::test_a_connection_that_was_cut": "counts reconnects, which the pooler makes for us",
     "tests/integration/test_connections.py::test_workers_for_whom": "exhausts connections; the pooler lets one wait for them",
+    "tests/integration/test_connections.py::test_a_worker_whose_session": _KEPT,
+    "tests/integration/test_connections.py::test_a_step_on_a_session": _KEPT,
+    "tests/integration/test_session_settings.py::test_a_callers_own": _KEPT,
     "tests/integration/test_exactness.py::test_a_claim_whose_snapshot_is_older": _HELD,
     "tests/integration/test_exactness.py::test_a_claim_of_handed_ids_refuses": _HELD,
     "tests/integration/test_retention.py::test_a_dead_job_replayed_between": _HELD,
