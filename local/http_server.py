@@ -27,7 +27,8 @@ logger = logging.getLogger("local")
 
 SILENCE_SECONDS = 60  # of a client between two requests, or in the midst of one
 # A quarter of the files that a process may open: there are two servers, and the functions' processes need some too.
-CONNECTIONS_MAX = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4, 1024)
+FILES_MAX = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+CONNECTIONS_MAX = 1024 if FILES_MAX == resource.RLIM_INFINITY else min(FILES_MAX // 4, 1024)
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -88,9 +89,7 @@ class Server(socketserver.ThreadingTCPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         try:
             return super().get_request()
-        except (
-            OSError
-        ):  # no file is left to open; the client stays in the queue, and would be asked for without a pause
+        except OSError:  # no file is left to open: the client stays in the queue, and is asked for again
             self._hang_up_on_the_slowest()
             time.sleep(0.05)
             raise

@@ -118,22 +118,24 @@ class Pool:
         return len(self._idle) + len(self._busy) + self._starting < self._function.environments_max
 
     def _start_one(self) -> None:
-        while not self._closed:
-            try:
-                with STARTS:
+        environment = None
+        while environment is None:
+            if self._closed:
+                return
+            with STARTS:
+                try:
                     environment = self._start()
+                except (OSError, MemoryError) as error:  # no file, process or memory is left; some will be
+                    logger.error(
+                        "%s: a process could not be started, once more in a moment: %s", self._function.name, error
+                    )
+                else:
                     with self._changed:
                         self._unready.add(environment)
                     if not self._closed:
                         environment.wait_until_ready()
-                break
-            except (OSError, MemoryError) as error:  # no file, process or memory is left; some will be
-                logger.error(
-                    "%s: its process cannot be started, and will be tried again: %s", self._function.name, error
-                )
+            if environment is None:
                 time.sleep(START_AGAIN_SECONDS)
-        else:
-            return
         with self._changed:
             self._starting -= 1
             self._unready.discard(environment)

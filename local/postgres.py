@@ -45,13 +45,7 @@ local all all scram-sha-256
 host  all all 127.0.0.1/32 scram-sha-256
 """
 # For tests, whose data is worth nothing: their roles need none.
-OPEN_HBA = (
-    """\
-local all /^dilamme_ trust
-host  all /^dilamme_ 127.0.0.1/32 trust
-"""
-    + HBA
-)
+OPEN_HBA = "local all /^dilamme_ trust\nhost  all /^dilamme_ 127.0.0.1/32 trust\n" + HBA
 
 NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}  # survives its own crash, not the machine's: for tests
 
@@ -119,14 +113,12 @@ class Postgres:
 
     def admit(self, roles: Iterable[str]) -> None:
         """Gives each of the roles that exist the password that `url` has for it."""
+        existing = "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)"
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute("SET scram_iterations = 1")  # they slow down who guesses, and nobody guesses 256 bits
-            for (role,) in connection.execute(
-                "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", ([*roles],)
-            ).fetchall():
-                connection.execute(
-                    SQL("ALTER ROLE {} PASSWORD {}").format(Identifier(role), Literal(self._password_of(role)))
-                )
+            for (role,) in connection.execute(existing, ([*roles],)).fetchall():
+                password = Literal(self._password_of(role))
+                connection.execute(SQL("ALTER ROLE {} PASSWORD {}").format(Identifier(role), password))
 
     def _credentials(self, user: str) -> str:
         return f"{user}:{self._password if user == SUPERUSER else self._password_of(user)}"
