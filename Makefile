@@ -13,6 +13,8 @@ SOAK_SEED ?=
 ROUNDS ?= 20
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)' 2>/dev/null || echo 1)
 export PORT DATA_DIR SOAK_SECONDS SOAK_SEED
+# How the user's own Python is to behave is no setting of ours: with -W error or another home, nothing would start.
+unexport PYTHONHOME PYTHONINSPECT PYTHONIOENCODING PYTHONOPTIMIZE PYTHONPATH PYTHONSAFEPATH PYTHONSTARTUP PYTHONWARNINGS
 
 BIN := .venv/bin
 SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
@@ -26,7 +28,7 @@ help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
-	@PYTHONPATH=shared exec $(BIN)/python -m local
+	@PYTHONPATH=.:shared exec $(BIN)/python -m local
 
 # A file of tests stays in one process, each of which has a PostgreSQL of its own. Not the longest files first, as is usual: in
 # the folders' order the slow ones come early and the quick ones fill the gaps at the end. Bytecode is kept even where the
@@ -65,7 +67,7 @@ test-pgbouncer: $(READY) ## runs integration and e2e through PgBouncer on Postgr
 mutants: $(READY) ## puts one fault after the other into a copy, and shows which test notices; ARGS='claim fence' for some
 	@nice $(BIN)/python -m tests.mutants $(ARGS)
 
-audit: $(READY) ## looks for weaknesses: bandit in the code, pip-audit in the locked dependencies (needs its database)
+audit: $(READY) ## looks for weaknesses: bandit in the code, the advisories' databases for all lock files (AUDIT_MAY_MISS="why" without them)
 	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive shared functions local tools
 	@$(BIN)/python -m tools.audit
 

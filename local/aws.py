@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from local.errors import StackError
+from local.inherited import for_functions
 from local.invocation import REGION
+from local.private import append_to
+
+CHECKOUT = Path(__file__).parent.parent
 
 # Whatever the user is logged in to, nothing here may reach it.
 CREDENTIALS = {
@@ -27,14 +31,14 @@ class Aws:
     """
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
-        clean = {name: value for name, value in environment.items() if not name.startswith("AWS_")}
+        clean = for_functions(environment, own_database=True)
         self._log = log
         self.url = ""
         self.queue_url = ""
-        with log.open("ab") as output:
+        with append_to(log) as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(Path(__file__).with_name("moto_process.py"))],
-                env={**clean, **CREDENTIALS},
+                [sys.executable, "-P", "-m", "local.moto_process"],
+                env={**clean, **CREDENTIALS, "PYTHONPATH": str(CHECKOUT)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -61,6 +65,7 @@ class Aws:
             "Authorization": f"AWS4-HMAC-SHA256 Credential=local/20260101/{REGION}/sqs/aws4_request",  # moto's signpost
         }
         body = json.dumps({"QueueName": name}).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url, body, headers)) as answer:  # noqa: S310 (our server)
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(urllib.request.Request(self.url, body, headers)) as answer:  # noqa: S310 (our server)
             url: str = json.load(answer)["QueueUrl"]
         return url

@@ -18,6 +18,7 @@ from typing import Any
 
 from local.functions import Function
 from local.invocation import REGION, Invocation, Outcome, failure
+from local.private import append_to
 
 RUNTIME = Path(__file__).with_name("runtime.py")
 SHARED = Path(__file__).parent.parent / "shared"
@@ -39,7 +40,7 @@ class Environment:
         self._error_told = False
         ours, theirs = Pipe()
         self._pipe: Connection[Any, Any] = ours
-        with theirs, log.open("ab") as output:
+        with theirs, append_to(log) as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(RUNTIME), str(theirs.fileno())],
                 cwd=function.folder,

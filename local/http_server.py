@@ -2,24 +2,34 @@
 
 A thread per connection serves fifty clients with ease, and a framework would only stand between a handler of thirty lines
 and its socket. What is changed: no Nagle delay, head and body leave in one write, a backlog longer than five, no look-up
-of the machine's name, a stop that also ends the connections kept alive, chunked bodies, JSON for the server's own errors.
+of the machine's name, a stop that also ends the connections kept alive, chunked bodies, JSON for the server's own errors,
+a bound on connections: a client that has yet to send its request whole makes room for one that has come.
 """
 
 import contextlib
 import json
 import logging
+import resource
 import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from local.errors import StackError
+from local.strangers import refusal
 
 logger = logging.getLogger("local")
+
+SILENCE_SECONDS = 60  # of a client between two requests, or in the midst of one
+# A quarter of the files that a process may open: there are two servers, and the functions' processes need some too.
+FILES_MAX = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+CONNECTIONS_MAX = 1024 if FILES_MAX == resource.RLIM_INFINITY else min(FILES_MAX // 4, 1024)
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class BodyTooLargeError(Exception):
@@ -40,11 +50,13 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 256
+    connections_max = CONNECTIONS_MAX
 
     def __init__(self, port: int, handler: type["Handler"]) -> None:
         super().__init__(("127.0.0.1", port), handler, bind_and_activate=False)
         self._port = port
         self._open: set[socket.socket] = set()
+        self._waited_for: dict[socket.socket, None] = {}  # whose next request is not there yet, in order
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
         with self._told_plainly():
             self.server_bind()
@@ -63,20 +75,55 @@ class Server(socketserver.ThreadingTCPServer):
             self.shutdown()
         self.server_close()
         for connection in list(self._open):
-            with contextlib.suppress(OSError):  # the client was faster
-                connection.shutdown(socket.SHUT_RDWR)
+            _hang_up(connection)
+
+    def wait_for(self, connection: socket.socket) -> None:
+        """Notes that this client's next request has yet to come."""
+        self._waited_for.pop(connection, None)
+        self._waited_for[connection] = None
+
+    def answers(self, connection: socket.socket) -> None:
+        """Notes that its request has come whole."""
+        self._waited_for.pop(connection, None)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:  # no file is left to open: the client stays in the queue, and is asked for again
+            self._hang_up_on_the_slowest()
+            time.sleep(0.05)
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 (the base's signature)
+        if len(self._open) < self.connections_max or self._hang_up_on_the_slowest():
+            return True
+        with contextlib.suppress(OSError):
+            request.sendall(BUSY)
+        return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._open.add(request)
+        self.wait_for(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         self._open.discard(request)
+        self.answers(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (the base's signature)
         if not isinstance(sys.exception(), ConnectionError):  # a client that left is its own affair
             logger.exception("a request failed")  # noqa: LOG004 (called from one)
+
+    def _hang_up_on_the_slowest(self) -> bool:
+        """Makes room; False if every client is being answered."""
+        slowest = next(iter(list(self._waited_for)), None)
+        if slowest is None:
+            return False
+        self._open.discard(slowest)
+        self.answers(slowest)
+        _hang_up(slowest)
+        return True
 
     @contextlib.contextmanager
     def _told_plainly(self) -> Iterator[None]:
@@ -87,12 +134,23 @@ class Server(socketserver.ThreadingTCPServer):
             raise StackError(f"port {self._port} cannot be used ({error.strerror}): choose another PORT") from None
 
 
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the client was faster
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class Handler(BaseHTTPRequestHandler):
     """One connection. A subclass defines `handle_request`, for all methods."""
 
+    server: Server
+    timeout = SILENCE_SECONDS
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1  # flushed once, when the answer is complete
+
+    def handle_one_request(self) -> None:
+        self.server.wait_for(self.connection)
+        super().handle_one_request()
 
     def handle_request(self) -> None:
         raise NotImplementedError
@@ -100,17 +158,23 @@ class Handler(BaseHTTPRequestHandler):
     def __getattr__(self, name: str) -> Any:
         """Any method goes to `handle_request`: which are allowed is not for this server to say."""
         if name.startswith("do_"):
-            return self.handle_request
+            return self._handle_or_refuse
         raise AttributeError(name)
+
+    def refuse(self, sentence: str) -> None:
+        """Answers a stranger with 403."""
+        self.answer_json(403, {"message": sentence})
 
     def read_body(self, bytes_max: int) -> bytes:
         """Raises: BodyTooLargeError, RequestMalformedError; the connection ends with the answer then."""
         try:
             self._refuse_defects()
-            return self._read_chunked(bytes_max) if self._is_chunked() else self._read_sized(bytes_max)
+            body = self._read_chunked(bytes_max) if self._is_chunked() else self._read_sized(bytes_max)
         except (BodyTooLargeError, RequestMalformedError):
             self.close_connection = True
             raise
+        self.server.answers(self.connection)
+        return body
 
     def answer(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
         self.send_response_only(status)
@@ -141,6 +205,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base's name)
         """Access logs would bury what matters on the console."""
+
+    def _handle_or_refuse(self) -> None:
+        sentence = refusal(self.command, self.headers.get)
+        if sentence is None:
+            self.handle_request()
+            return
+        self.close_connection = True
+        length = self.headers.get("Content-Length", "")
+        if length.isascii() and length.isdigit():
+            self._skip(int(length))
+        self.refuse(sentence)
 
     def _refuse_defects(self) -> None:
         """The parser takes a malformed header line for the end of the head, and goes on."""

@@ -61,8 +61,14 @@ class LambdaHandler(Handler):
             else:
                 self._know_nothing_of(path)
         except AwsError as error:
-            body = {"Type": "User", "Message": str(error), **error.more}
-            self.answer_json(error.status, body, [("x-amzn-ErrorType", error.code)])
+            self._answer_error(error)
+
+    def _answer_error(self, error: AwsError) -> None:
+        body = {"Type": "User", "Message": str(error), **error.more}
+        self.answer_json(error.status, body, [("x-amzn-ErrorType", error.code)])
+
+    def refuse(self, sentence: str) -> None:
+        self._answer_error(AwsError(403, "AccessDeniedException", sentence))
 
     @property
     def _service(self) -> LambdaService:
@@ -73,6 +79,9 @@ class LambdaHandler(Handler):
     def _invoke(self, name: str) -> None:
         kind = self.headers.get("X-Amz-Invocation-Type", "RequestResponse")
         event = self._read_event(EVENT_BYTES_MAX if kind == "Event" else SYNCHRONOUS_BYTES_MAX)
+        # Any signature will do. A page cannot give one without asking first, and is told nothing then.
+        if not self.headers.get("Authorization", "").startswith("AWS4-HMAC-SHA256 "):
+            raise AwsError(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
         self._refuse_if_told_to(name)
         try:
             if kind == "Event":

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 from dilamme.settings import Settings, read
+from dilamme.store.connection import connect
 from local.errors import StackError
 
 CHECKOUT = Path(__file__).parent.parent
@@ -22,7 +22,7 @@ LOCAL_DEFAULTS = {"DILAMME_WORKER_SLOTS": "4", "DILAMME_DEMO_JOBS": "1"}
 class Options:
     """``port``: 0 is a free one. ``database_url``: a PostgreSQL of the user's, else the embedded one in ``data_dir``.
 
-    ``database_roles``: the functions log in to it under their own roles, without a password, as to the embedded one.
+    ``database_roles``: the functions log in to it under their own roles, without a password.
     ``variables``: what the functions find in their environment, over this process's own. ``timeouts_seconds``: of functions, by name, in place of
     the deployed. ``clock_seconds``: between two triggers of the scheduler; None: none but `Stack.clock.trigger`.
     ``postgres_settings``: of the embedded PostgreSQL, over its own.
@@ -64,12 +64,13 @@ def from_environment(environment: Mapping[str, str]) -> Options:
 
 
 def check_database(url: str) -> None:
-    """Raises: StackError: it does not answer."""
+    """Raises: StackError: it does not answer, or is no address; the password is not quoted."""
     try:
-        psycopg.connect(url, connect_timeout=5).close()
-    except psycopg.Error as error:
-        reason = str(error).strip().splitlines()[0]
-        raise StackError(f"the database of DATABASE_URL does not answer: {reason}") from None
+        connect(url).close()
+    except DatabaseUnavailable as error:
+        raise StackError(f"DATABASE_URL: {error}") from None
+    except ConfigurationError as error:
+        raise StackError(str(error)) from None
 
 
 def as_role(url: str, role: str) -> str:

@@ -1,7 +1,9 @@
 """The execution environments of one function: reused warm, started when there are too few, bounded by concurrency."""
 
+import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,6 +13,9 @@ from local.invocation import StoppingError, ThrottledError
 
 # Imports are work for a processor: starting more processes at once than there are makes each of them late.
 STARTS = threading.Semaphore(os.cpu_count() or 2)
+START_AGAIN_SECONDS = 1
+
+logger = logging.getLogger("local")
 
 
 class Pool:
@@ -89,7 +94,7 @@ class Pool:
                     return environment
                 environment.kill()
             self._start_missing()
-            self._changed.wait()
+            self._changed.wait(START_AGAIN_SECONDS)
         raise StoppingError
 
     def _give_back(self, environment: Environment) -> None:
@@ -103,21 +108,34 @@ class Pool:
     def _start_missing(self) -> None:
         wanted = self._waiting + self._function.spares
         while not self._closed and self._starting + len(self._idle) < wanted and self._room():
+            try:
+                threading.Thread(target=self._start_one, daemon=True).start()
+            except RuntimeError:  # no thread is to be had; whoever waits looks again
+                return
             self._starting += 1
-            threading.Thread(target=self._start_one, daemon=True).start()
 
     def _room(self) -> bool:
         return len(self._idle) + len(self._busy) + self._starting < self._function.environments_max
 
     def _start_one(self) -> None:
-        with STARTS:
+        environment = None
+        while environment is None:
             if self._closed:
                 return
-            environment = self._start()
-            with self._changed:
-                self._unready.add(environment)
-            if not self._closed:
-                environment.wait_until_ready()
+            with STARTS:
+                try:
+                    environment = self._start()
+                except (OSError, MemoryError) as error:  # no file, process or memory is left; some will be
+                    logger.error(
+                        "%s: a process could not be started, once more in a moment: %s", self._function.name, error
+                    )
+                else:
+                    with self._changed:
+                        self._unready.add(environment)
+                    if not self._closed:
+                        environment.wait_until_ready()
+            if environment is None:
+                time.sleep(START_AGAIN_SECONDS)
         with self._changed:
             self._starting -= 1
             self._unready.discard(environment)

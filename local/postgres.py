@@ -12,6 +12,7 @@ its children, so whoever gets it knows that none of them lives, and that a ``pos
 
 import contextlib
 import fcntl
+import hmac
 import os
 import secrets
 import shutil
@@ -20,29 +21,31 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 
 from local.errors import StackError
+from local.inherited import forget_other_servers
 from local.postgres_commands import as_server_user, binary, give_to_server
+from local.private import append_to, close_file, make_folder
 
 SUPERUSER = "postgres"
 START_SECONDS_MAX = 60  # a crash recovery may come first
 STOP_SECONDS_MAX = 30
 SOCKET_PATH_MAX = 103  # bytes, macOS; Linux has 107
 
-# The functions' roles need no password: whoever is on this machine may as well post jobs over HTTP. The superuser could
-# run programs as the owner of the server, so it needs one.
+# Loopback is open to every user of the machine. The superuser could run programs as the owner of the server, and the
+# functions' roles read payloads and store jobs: each needs a password.
 HBA = """\
-local all /^dilamme_ trust
-host  all /^dilamme_ 127.0.0.1/32 trust
 local all all scram-sha-256
 host  all all 127.0.0.1/32 scram-sha-256
 """
+# For tests, whose data is worth nothing: their roles need none.
+OPEN_HBA = "local all /^dilamme_ trust\nhost  all /^dilamme_ 127.0.0.1/32 trust\n" + HBA
 
 NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}  # survives its own crash, not the machine's: for tests
 
@@ -50,19 +53,20 @@ NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}  # survives its own cr
 class Postgres:
     """One server, started by this process and ended with it.
 
-    ``settings`` are PostgreSQL's own (``{"max_connections": "20"}``). `start` and `stop` may be called again and again;
+    ``settings`` are PostgreSQL's own (``{"max_connections": "20"}``), ``hba`` is its ``pg_hba.conf``. `start` and `stop` may be called again and again;
     the port stays the same from the first start on.
 
     Raises:
         StackError: from `start`: another process uses the folder, or the server does not come up.
     """
 
-    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None, hba: str = HBA) -> None:
         self.folder = folder.resolve()
         self.cluster = self.folder / "cluster"
         self.log = self.folder / "postgres.log"
         self.port = 0
         self._settings = dict(settings or {})
+        self._hba = hba
         self._leash: subprocess.Popen[bytes] | None = None
         self._locks: list[int] = []
         self._password = ""
@@ -77,7 +81,8 @@ class Postgres:
         return f"postgresql://{self._credentials(user)}@{where}:{self.port}/{quote(database)}"
 
     def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        forget_other_servers()
+        make_folder(self.folder)
         self._lock()
         self._initialise()
         for last_try in (False, False, True):  # a port that was free a moment ago may be taken by now
@@ -106,8 +111,21 @@ class Postgres:
             if connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
                 connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
 
+    def admit(self, roles: Iterable[str]) -> None:
+        """Gives each of the roles that exist the password that `url` has for it."""
+        existing = "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)"
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("SET scram_iterations = 1")  # they slow down who guesses, and nobody guesses 256 bits
+            for (role,) in connection.execute(existing, ([*roles],)).fetchall():
+                password = Literal(self._password_of(role))
+                connection.execute(SQL("ALTER ROLE {} PASSWORD {}").format(Identifier(role), password))
+
     def _credentials(self, user: str) -> str:
-        return f"{user}:{self._password}" if user == SUPERUSER else user
+        return f"{user}:{self._password if user == SUPERUSER else self._password_of(user)}"
+
+    def _password_of(self, role: str) -> str:
+        """Made from the superuser's, which cannot be told from it."""
+        return hmac.digest(self._password.encode(), role.encode(), "sha256").hex()
 
     # ----- a folder that nobody else uses
 
@@ -144,7 +162,8 @@ class Postgres:
             self._initdb(password)
         self._password = password.read_text().strip()
         self._check_major()
-        (self.cluster / "pg_hba.conf").write_text(HBA)
+        (self.cluster / "pg_hba.conf").write_text(self._hba)
+        close_file(self.cluster / "pg_hba.conf")
 
     def _write_password(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -161,7 +180,7 @@ class Postgres:
         options = [f"--username={SUPERUSER}", f"--pwfile={password}", "--auth=scram-sha-256"]
         locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"]
         command = [*as_server_user(), str(binary("initdb")), "-D", str(unfinished), *options, *locale, "--no-sync"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             raise StackError(f"PostgreSQL's initdb failed: {_last_line(done.stderr)}")
         unfinished.rename(self.cluster)
@@ -205,7 +224,7 @@ class Postgres:
         }
         server = [*as_server_user(), str(binary("postgres")), "-D", str(self.cluster)]
         server += [f"--{name}={value}" for name, value in settings.items()]
-        with self.log.open("ab") as log:
+        with append_to(self.log) as log:
             return subprocess.Popen(
                 [sys.executable, "-S", "-E", str(Path(__file__).with_name("leash.py")), *server],
                 stdin=subprocess.PIPE,

@@ -39,6 +39,13 @@ def as_server_user() -> list[str]:
     return identity + passage if allowed else identity
 
 
+def passes_closed_folders() -> bool:
+    """May the server pass folders that are closed to others? It always may, if it runs as whoever starts it."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        return True
+    return "--ambient-caps=+dac_override" in as_server_user()
+
+
 def give_to_server(path: Path) -> None:
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")

@@ -44,6 +44,7 @@ def _run(turn: IO[str], *command: str | Path) -> None:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a locale without our dots, or a path
     try:
         set_up(Path(sys.argv[1]), Path(sys.argv[2]))
     except subprocess.CalledProcessError as error:

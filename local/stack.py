@@ -25,10 +25,12 @@ from local.events import Events
 from local.faults import Faults
 from local.functions import ROLES, Function, deployed
 from local.gateway import Gateway
+from local.inherited import for_functions
 from local.invocation import Invocation, on_failure_record
 from local.lambda_service import LambdaService
 from local.options import Options, as_role, check_database
 from local.postgres import Postgres
+from local.private import close_file, make_folder
 
 DATABASE = "dilamme"
 LOG_BYTES_MAX = 10 * 1024 * 1024
@@ -124,6 +126,8 @@ class Stack:
         if not outcome.succeeded:
             raise StackError(f"the database cannot be migrated: {outcome.error}")
         self.dispatcher.trim("migrate")
+        if self.postgres is not None:
+            self.postgres.admit(ROLES.values())
 
     def _try_worker(self) -> None:
         """Calls a worker for a slot that nobody gave it: it leaves at once, unless a module of handlers is wrong."""
@@ -150,10 +154,8 @@ class Stack:
         return dataclasses.replace(function, timeout_seconds=timeout, environment=self._variables(function.name))
 
     def _variables(self, name: str) -> Mapping[str, str]:
-        inherited = self.options.function_variables()
-        foreign = ("AWS_",) if self.postgres is None else ("AWS_", "PG")  # PGUSER and the like are of another database
         return {
-            **{name: value for name, value in inherited.items() if not name.startswith(foreign)},
+            **for_functions(self.options.function_variables(), own_database=self.postgres is not None),
             **CREDENTIALS,
             "AWS_ENDPOINT_URL": self.aws_url,
             "AWS_ENDPOINT_URL_SQS": self.aws_url,
@@ -165,13 +167,17 @@ class Stack:
         }
 
     def _database_url_of(self, name: str) -> str:
-        roles = self.postgres is not None or self.options.database_roles
-        return as_role(self.database_url, ROLES[name]) if roles and name in ROLES else self.database_url
+        if self.postgres is not None and name in ROLES:
+            return self.postgres.url(DATABASE, ROLES[name])
+        roles = self.options.database_roles and name in ROLES
+        return as_role(self.database_url, ROLES[name]) if roles else self.database_url
 
     def _logs_folder(self) -> Path:
         folder = self.options.data_dir / "logs"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.options.data_dir, ours=False)
+        make_folder(folder)
         for log in folder.glob("*.log"):
+            close_file(log)
             if log.stat().st_size > LOG_BYTES_MAX:
                 log.replace(log.with_suffix(".log.old"))
         return folder

@@ -13,7 +13,8 @@ import pytest
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases import wake
-from local.postgres import NOT_DURABLE, Postgres
+from local.inherited import loopback_without_proxy
+from local.postgres import NOT_DURABLE, OPEN_HBA, Postgres
 from tests.support import memory, pooler
 from tests.support.clock import Clock
 from tests.support.databases import Databases
@@ -22,7 +23,11 @@ from tests.support.reports import sendable
 
 
 def pytest_configure() -> None:
-    """Temporary folders lie in memory: a database is three hundred files, which a disk makes at very uneven speed."""
+    """Temporary folders lie in memory: a database is three hundred files, which a disk makes at very uneven speed.
+
+    A proxy of the user's is not asked for what is on this machine.
+    """
+    os.environ.update(loopback_without_proxy(os.environ))
     if memory.has_room():
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory.FOLDER)
 
@@ -49,7 +54,7 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
 def postgres() -> Iterator[Postgres]:
     """A running server, gone with the session."""
     with tempfile.TemporaryDirectory(prefix="dilamme-tests-") as folder:
-        server = Postgres(Path(folder), settings=NOT_DURABLE)
+        server = Postgres(Path(folder), settings=NOT_DURABLE, hba=OPEN_HBA)
         if pooler.wanted():
             server = cast("Postgres", pooler.Pooled(Path(folder)))
         server.start()

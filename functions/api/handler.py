@@ -12,7 +12,7 @@ from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_an
 from dilamme.aws.invoke import prepare
 from dilamme.aws.parameters import Id, Key, uuid_of
 from dilamme.aws.telemetry import set_up
-from dilamme.domain.errors import Fault, InvalidInput, NotFound
+from dilamme.domain.errors import DatabaseReadOnly, Fault, InvalidInput, NotFound
 from dilamme.domain.job import Status
 from dilamme.domain.patterns import TYPE_PATTERN
 from dilamme.store.connection import Connection
@@ -136,7 +136,7 @@ def explain_job(job_id: Id) -> Why:
     summary="Cancel a job that has not started",
     operation_id="cancelJob",
     tags=["jobs"],
-    responses=answers({200: "Cancelled, now or before."}, 404, 409),
+    responses=answers({200: "Cancelled, now or before."}, 404, 409, 415),
 )
 def cancel_job(job_id: Id) -> JobView:
     connection, known = session.connection(), uuid_of(job_id, "job")
@@ -150,7 +150,7 @@ def cancel_job(job_id: Id) -> JobView:
     summary="End a series of recurring jobs",
     operation_id="cancelSeries",
     tags=["series"],
-    responses=answers({200: "Ended, now or before."}, 404),
+    responses=answers({200: "Ended, now or before."}, 404, 415),
 )
 def cancel_series(series_id: Id) -> CancelledSeries:
     known = uuid_of(series_id, "series")
@@ -166,7 +166,7 @@ def cancel_series(series_id: Id) -> CancelledSeries:
     summary="Bring a dead job back",
     operation_id="replayJob",
     tags=["dead letters"],
-    responses=answers({200: "Pending again, now or before."}, 404, 409),
+    responses=answers({200: "Pending again, now or before."}, 404, 409, 415),
 )
 def replay_job(job_id: Id) -> ReplayedJob:
     connection, known = session.connection(), uuid_of(job_id, "job")
@@ -208,23 +208,26 @@ def read_stats() -> Stats:
 
 @app.get(
     "/health",
-    summary="Say whether the database answers and is migrated",
+    summary="Say whether the database answers, takes writes and is migrated",
     operation_id="getHealth",
     tags=["system"],
     responses=answers({200: "Well."}),
 )
 def check_health() -> Health:
-    migrate.check(session.connection())
+    migrate.check_health(session.connection())
     return Health()
 
 
 def refuse(error: Exception) -> Response[str]:
     """Answers every error: ours, Powertools' and PostgreSQL's. Powertools finds it by class, so Exception's is enough."""
+    known = meaning(error)
+    if isinstance(known, DatabaseReadOnly):
+        session.disconnect()
     if isinstance(error, NotFound | NotFoundError):
         method, allowed = app.current_event.http_method, app.methods_of(app.current_event.path)
         if allowed and method not in allowed:
-            error = MethodNotAllowed(method, allowed)
-    return problem(error, meaning(error), logger)
+            error = known = MethodNotAllowed(method, allowed)
+    return problem(error, known, logger)
 
 
 app.exception_handler(Exception)(refuse)

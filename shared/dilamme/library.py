@@ -45,6 +45,7 @@ def submit(
         dilamme.InvalidInput: a value is wrong; ``.faults`` name the fields. Nothing was stored.
         dilamme.Conflict: the idempotency key stands for another job.
         dilamme.SchemaError: the database has not been migrated.
+        dilamme.ConfigurationError: the connection's ``client_encoding`` is not UTF8.
         TypeError: ``connection`` is none of psycopg 3's, or an async one.
         psycopg.Error: whatever else PostgreSQL says.
     """
@@ -79,7 +80,7 @@ def submit_many(
         dilamme.InvalidInput: as in `submit`, with the job's place in the pointer; or jobs wait for each
             other, or have more than 50,000 dependencies together.
         dilamme.Conflict: the idempotency key stands for another batch.
-        dilamme.SchemaError, psycopg.Error: as in `submit`.
+        dilamme.SchemaError, dilamme.ConfigurationError, psycopg.Error: as in `submit`.
     """
     batch = [parse(BatchSubmission, _as_sent(fields, place), place) for place, fields in enumerate(jobs)]
     if not 1 <= len(batch) <= BATCH_JOBS_MAX:

@@ -146,12 +146,11 @@ def _metrics(system: System, name: str) -> list[float]:
     return [value for line in emitted for value in line[name]]
 
 
-# ----- B6
+# ----- E7
 
 
-@pytest.mark.case("B6")
-def test_a_body_that_the_gateway_encodes_in_base64_is_read_as_usual(system: System) -> None:
-    # Without a content type the gateway cannot know that it is text.
-    answer = system.request("POST", "/jobs", '{"type": "demo.echo", "payload": "grüße"}'.encode())
-    assert answer.status == 201
-    assert system.wait_for(answer.json["id"])["result"] == "grüße"
+@pytest.mark.case("E7")
+def test_a_job_that_is_not_declared_to_be_json_is_refused(system: System) -> None:
+    answer = system.request("POST", "/jobs", b'{"type": "demo.echo"}')
+    assert answer.status == 415
+    assert "which is missing" in answer.json["detail"]

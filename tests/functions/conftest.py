@@ -18,7 +18,7 @@ def door(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch)
     """The handler answers from the test's database."""
     monkeypatch.setenv("DATABASE_URL", role_url(database_url, "api"))
     monkeypatch.setattr(session, "_connection", None)
-    monkeypatch.setattr(session, "_schema_is_known", False)
+    monkeypatch.setattr(session, "_schema_seen_at", 0.0)
     monkeypatch.setattr(api, "configuration", settings)
     yield
     if session._connection is not None:

@@ -36,7 +36,7 @@ def empty_database(databases: Databases) -> Iterator[str]:
 @pytest.fixture
 def no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_connection", None)
-    monkeypatch.setattr(session, "_schema_is_known", False)
+    monkeypatch.setattr(session, "_schema_seen_at", 0.0)
 
 
 @pytest.mark.usefixtures("no_connection")

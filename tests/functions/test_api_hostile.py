@@ -10,6 +10,8 @@ from dilamme.store.connection import Connection
 from tests.functions.door import event, get, post, send
 from tests.functions.refusals import FIELDS, JOB, assert_refused, pointer
 
+TYPED = {"content-type": "application/json"}
+
 pytestmark = pytest.mark.usefixtures("door")
 
 MEGABYTE = "x" * 1_000_000
@@ -119,16 +121,17 @@ def test_an_odd_content_type_is_taken_or_refused_but_no_mistake_of_ours(content_
     ids=ascii,
 )  # fmt: skip
 def test_headers_that_mean_nothing_here_change_nothing(headers: dict[str, str]) -> None:
-    assert send(event("POST", "/jobs", json.dumps(JOB), headers)).status == 201
+    assert send(event("POST", "/jobs", json.dumps(JOB), {**TYPED, **headers})).status == 201
 
 
 def test_an_envelope_without_its_optional_parts_is_read_all_the_same(connection: Connection) -> None:
-    sent = event("POST", "/jobs", json.dumps(JOB))
-    for missing in ("headers", "isBase64Encoded", "rawQueryString", "routeKey", "version"):
+    sent = event("POST", "/jobs", json.dumps(JOB), TYPED)
+    for missing in ("isBase64Encoded", "rawQueryString", "routeKey", "version"):
         answer = send({name: part for name, part in sent.items() if name != missing})
         assert answer.status == 201, (missing, answer.text)
-    without = send(event("POST", "/jobs") | {"body": None})
+    without = send(event("POST", "/jobs", headers=TYPED) | {"body": None})
     assert without.status == 422
+    assert send({name: part for name, part in sent.items() if name != "headers"}).status == 415
 
 
 def test_a_body_beyond_its_limit_costs_no_parsing(monkeypatch: pytest.MonkeyPatch, connection: Connection) -> None:

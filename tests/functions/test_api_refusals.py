@@ -223,6 +223,17 @@ def test_another_content_type_is_refused_with_the_remedy(content_type: str, conn
     assert "Content-Type: application/json" in answer.json["detail"]
 
 
+@pytest.mark.case("E7")
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
+@pytest.mark.parametrize("body", [json.dumps(JOB), json.dumps({"jobs": [JOB]}), "", None])
+def test_no_content_type_is_refused_with_the_remedy(path: str, body: str | None, connection: Connection) -> None:
+    """A web page of another origin can send such a body without asking first; it cannot say that it is JSON."""
+    for encoded in (True, False):
+        answer = send(event("POST", path, body, encoded=encoded))
+        assert_refused(answer, connection, 415)
+        assert "Content-Type: application/json', which is missing" in answer.json["detail"]
+
+
 @pytest.mark.parametrize(("body", "encoded"), [("\xff\xfe", True), ("no base64!", True), ("e30", True)])
 def test_a_body_that_is_no_text_is_a_bad_request(body: str, encoded: bool, connection: Connection) -> None:
     sent = event("POST", "/jobs", "", {"content-type": "application/json"})

@@ -7,7 +7,7 @@ import pytest
 
 from dilamme.store.connection import Connection
 from tests.functions import states
-from tests.functions.door import get, post, submit
+from tests.functions.door import event, get, post, send, submit
 from tests.support.clock import Clock
 from tests.support.invocations import Invocations
 
@@ -35,8 +35,33 @@ def test_a_pending_job_is_cancelled_and_cancelling_it_again_changes_nothing() ->
 
 def test_what_a_cancel_request_carries_besides_is_not_looked_at() -> None:
     job = submit()
-    answer = post(f"/jobs/{job['id']}/cancel", "a=b", **{"content-type": "application/x-www-form-urlencoded"})
-    assert answer.status == 200
+    assert post(f"/jobs/{job['id']}/cancel", "{no json").status == 200
+
+
+@pytest.mark.case("E7")
+@pytest.mark.parametrize("path", ["/jobs/{}/cancel", "/jobs/{}/replay", "/series/{}/cancel", "/dead-letters/replay"])
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/x-www-form-urlencoded", "a=b"),
+        ("application/x-www-form-urlencoded", None),
+        ("multipart/form-data; boundary=x", "--x--"),
+        ("text/plain", "{}"),
+        (None, "{}"),
+    ],
+)
+def test_a_form_of_another_pages_changes_nothing(path: str, content_type: str | None, body: str | None) -> None:
+    job = submit()
+    headers = {} if content_type is None else {"content-type": content_type}
+    answer = send(event("POST", path.format(job["id"]), body, headers))
+    assert answer.status == 415
+    assert "Content-Type: application/json" in answer.json["detail"]
+    assert get(f"/jobs/{job['id']}").json["status"] == "pending"
+
+
+def test_a_request_that_carries_nothing_needs_no_content_type() -> None:
+    job = submit()
+    assert send(event("POST", f"/jobs/{job['id']}/cancel")).status == 200
 
 
 @pytest.mark.parametrize("state", ["running", "completed", "dead"])

@@ -17,10 +17,8 @@ TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 @given(texts=st.lists(st.none() | TEXTS, min_size=1))
 def test_any_text_comes_back_as_it_was(connection: Connection, texts: list[str | None]) -> None:
     beside = number_array(range(len(texts)))
-    rows = connection.execute(
-        "SELECT s.text FROM unnest(%s::integer[], %s::text[]) AS s (place, text) ORDER BY s.place",
-        (beside, sparse_array(texts)),
-    ).fetchall()
+    statement = "SELECT s.text FROM unnest(%s::integer[], %s::text[]) AS s (place, text) ORDER BY s.place"
+    rows = cursor(connection, tuple_row).execute(statement, (beside, sparse_array(texts))).fetchall()
     assert [text for (text,) in rows] == texts
 
 
@@ -34,7 +32,7 @@ def test_other_values_come_back_as_they_were(connection: Connection) -> None:
     numbers = [2**31 - 1, -1]
     times = [datetime(2026, 11, 29, 21, 33, 18, 123456, tzinfo=UTC), None]
     spelt = (number_array(numbers), sparse_array(times, datetime.isoformat))
-    found = connection.execute("SELECT %s::integer[], %s::timestamptz[]", spelt).fetchone()
+    found = cursor(connection, tuple_row).execute("SELECT %s::integer[], %s::timestamptz[]", spelt).fetchone()
     assert found == (numbers, times)
 
 

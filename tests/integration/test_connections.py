@@ -4,6 +4,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,14 +20,40 @@ from dilamme.scheduler import maintenance, outbox
 from dilamme.scheduler.tick import Leader, tick
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect, cursor, transaction
+from dilamme.store.job_types import upsert_types
+from dilamme.store.reconnecting import Reconnecting
 from dilamme.usecases import cancel, migrate, read, replay, rescue, wake
+from dilamme.worker.drain import drain
 from tests.integration.workshop import Workshop
 from tests.support.entrance import Enter, Entrance
-from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, tally
+from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, row, tally
 from tests.support.rivals import cut_connections
 from tests.support.waiting import wait_until
 
 NOBODY = UUID(int=0)
+SECRETS = ("s3c", "r3t")
+NOT_POSTGRESQLS = [
+    "postgresql+psycopg://me:s3cr3t@host/name",
+    "mysql://me:s3cr3t@host/name",
+    "me:s3cr3t@host",
+    "jdbc:postgresql:s3cr3t",
+    "postgresql:/me:s3cr3t@host/name",
+    "postgresql://me:s3c%r3t@host/name",
+    "postgresql://me:s3c r3t@host/name",
+    "postgresql://me:s3cr3t%00@host/name",
+    "postgresql://me:s3cr3t@[host/name",
+    "host=host password=s3c r3t user=me",
+    "password='s3cr3t user=me",
+    "PGPASSWORD=s3cr3t",
+]
+MISSPELT = [
+    "postgresql://me:s3c@r3t@127.0.0.1:1/name",
+    "postgresql://127.0.0.1:s3c/r3t@host/name",
+    "postgresql://127.0.0.1:1/r3t@host/name",
+    "postgresql://me:s3cr3t@127.0.0.1:port/name",
+    "host=127.0.0.1 port=s3cr3t",
+    "hostaddr=127.0.0.1 port=s3cr3t user=me",
+]
 
 
 @pytest.fixture
@@ -40,7 +67,7 @@ def process(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> Iterator[lis
 
     monkeypatch.setattr(session, "connect", connect_and_count)
     monkeypatch.setattr(session, "_connection", None)
-    monkeypatch.setattr(session, "_schema_is_known", False)
+    monkeypatch.setattr(session, "_schema_seen_at", 0.0)
     monkeypatch.setenv("DATABASE_URL", entrance.url("api"))
     yield opened
     for one in opened:
@@ -81,13 +108,30 @@ def test_a_server_that_writes_its_times_in_another_style_is_understood(connectio
     assert read.find_job(connection, settings.load(), job_id).scheduled_at == at
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql+psycopg://me:s3cret@host/name", "me:s3cret@host", "jdbc:postgresql:s3cret"]
-)
+@pytest.mark.case("E4")
+@pytest.mark.parametrize("url", NOT_POSTGRESQLS)
 def test_a_url_that_is_not_postgresqls_is_told_so_and_not_quoted(url: str) -> None:
     with pytest.raises(ConfigurationError, match="give postgresql://user:password@host:5432/database") as refused:
         connect(url)
-    assert "s3cret" not in "".join(traceback.format_exception(refused.value))
+    told = "".join(traceback.format_exception(refused.value))
+    assert not [part for part in SECRETS if part in told]
+
+
+@pytest.mark.case("E4")
+@pytest.mark.parametrize("url", MISSPELT)
+def test_a_url_whose_password_libpq_takes_for_another_part_is_not_quoted(url: str) -> None:
+    with pytest.raises(DilammeError, match=r"percent-encoded|is no number") as refused:
+        connect(url)
+    told = "".join(traceback.format_exception(refused.value))
+    assert not [part for part in SECRETS if part in told]
+
+
+@pytest.mark.case("E4")
+def test_what_is_wrong_with_a_database_that_is_named_rightly_is_told(entrance: Entrance) -> None:
+    with pytest.raises(DatabaseUnavailable, match="Connection refused"):
+        connect("postgresql://me:s3cret@127.0.0.1:1/name")
+    with pytest.raises(DatabaseUnavailable, match="does not exist"):
+        connect(entrance.superuser_url + "_none")
 
 
 def _last_statement(connection: Connection, process: list[Connection]) -> str:
@@ -106,7 +150,7 @@ def test_a_connection_that_was_used_a_moment_ago_is_not_asked_whether_it_answers
     assert "INSERT INTO dilamme.jobs" in _last_statement(connection, process)
     monkeypatch.setattr(session, "FRESH_SECONDS", 0)
     session.connection()
-    assert _last_statement(connection, process) == "SELECT 1"
+    assert _last_statement(connection, process) == "SHOW transaction_read_only"
     assert len(process) == 1
 
 
@@ -290,3 +334,35 @@ def test_the_limits_of_a_transaction_are_gone_after_it(connection: Connection, e
             assert one.execute("SHOW statement_timeout").fetchone() == (limit,)
             assert one.execute("SHOW lock_timeout").fetchone() != ("0",)
         assert one.execute("SHOW statement_timeout").fetchone() == before
+
+
+@pytest.mark.case("E1")
+def test_a_worker_whose_session_becomes_read_only_goes_on_with_a_new_one(
+    connection: Connection, entrance: Entrance, workshop: Workshop
+) -> None:
+    with closing(connect(entrance.url("worker"))) as own:
+
+        @workshop.registry.job("test.demote")
+        def demote(payload: Any, context: Any) -> str:
+            own.execute("SET default_transaction_read_only = on")
+            return "kept"
+
+        upsert_types(connection, list(workshop.registry.values()))
+        job = put(connection, type="test.demote")
+        put_many(connection, [{}] * 3)
+        drain(own, workshop.worker(300), workshop.reserve())
+    assert tally(connection) == {"completed": 4}
+    assert row(connection, job)["result"] == "kept"
+
+
+@pytest.mark.case("E1")
+def test_a_step_on_a_session_that_takes_no_writes_is_done_on_the_next_one(connection: Connection, enter: Enter) -> None:
+    """For the loops of worker and scheduler."""
+    first = enter("scheduler")
+    first.execute("SET default_transaction_read_only = on")
+    database = Reconnecting(first, lambda: enter("scheduler"))
+
+    def step() -> None:
+        database.connection.execute("UPDATE dilamme.scheduler_lease SET invited_until = invited_until")
+
+    assert [database.attempt(step, "lost") for _ in range(2)] == [False, True]

@@ -169,6 +169,53 @@ def test_without_the_right_to_create_roles_everything_works_under_the_users_own_
             superuser.execute("DROP ROLE plain")
 
 
+@pytest.mark.case("E5")
+def test_an_owner_beside_whom_another_made_the_roles_goes_on_with_them(
+    databases: Databases, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second installation on the server: since PostgreSQL 16 only who made a role may alter it."""
+    name = databases.create_empty()
+    with psycopg.connect(databases.server.url(name), autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE second LOGIN CREATEROLE PASSWORD 'second'")
+        superuser.execute(f'ALTER DATABASE "{name}" OWNER TO second')
+    url = f"postgresql://second:second@127.0.0.1:{databases.server.port}/{name}"
+    try:
+        with closing(connect(url)) as connection:
+            for _ in range(2):
+                assert migrate(connection, settings).roles is True
+            assert "left as they are: dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue" in caplog.text
+            parent = put(connection)
+            put(connection, dependency_ids=[parent])
+            Workshop(Entrance(databases.server, name), settings).work()
+            assert tally(connection) == {"completed": 2}
+    finally:
+        databases.drop(name)
+        with psycopg.connect(databases.server.url(), autocommit=True) as superuser:
+            superuser.execute("DROP ROLE second")
+
+
+def test_what_a_role_carries_is_set_anew_by_each_migration(connection: Connection, settings: Settings) -> None:
+    def carried() -> dict[str, list[str]]:
+        found = connection.execute(
+            "SELECT rolname, setconfig FROM pg_db_role_setting JOIN pg_roles ON pg_roles.oid = setrole"
+            " WHERE setdatabase = 0 AND rolname LIKE 'dilamme%'"
+        ).fetchall()
+        return {role: sorted(settings) for role, settings in found}
+
+    before = carried()
+    assert before["dilamme_api"] == [
+        "default_transaction_isolation=read committed",
+        "idle_in_transaction_session_timeout=10s",
+        "idle_session_timeout=20min",
+        "lock_timeout=5s",
+        "statement_timeout=10s",
+    ]
+    assert {role: len(settings) for role, settings in before.items()} == dict.fromkeys(store.ROLES, 5)
+    connection.execute("ALTER ROLE dilamme_worker RESET ALL")
+    migrate(connection, settings)
+    assert carried() == before
+
+
 @pytest.mark.parametrize(("before", "after"), [(10, 3), (3, 12)])
 def test_the_number_of_slots_follows_the_setting(
     connection: Connection, settings: Settings, before: int, after: int

@@ -284,10 +284,10 @@ def test_a_step_that_harms_is_noticed(
 def test_a_right_that_is_taken_away_is_noticed(
     installation: Installation, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def create_lesser_roles(connection: Connection) -> None:
+    def grant_less(connection: Connection) -> None:
         connection.execute("REVOKE UPDATE ON dilamme.jobs FROM dilamme_worker")
 
-    monkeypatch.setattr(store, "create_roles", create_lesser_roles)
+    monkeypatch.setattr(store, "grant", grant_less)
     assert "a result was turned away" in upgrade(installation, settings)
 
 

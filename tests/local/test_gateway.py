@@ -111,7 +111,7 @@ def test_a_body_that_outgrows_an_invocation_on_its_way_is_refused(gateway: Gatew
 )
 def test_a_malformed_request_is_answered_and_the_connection_ended(gateway: Gateway, headers: str) -> None:
     with socket.create_connection(("127.0.0.1", gateway.server_address[1]), timeout=30) as client:
-        client.sendall(f"POST / HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n".encode())
+        client.sendall(f"POST / HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n".encode())
         client.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: client.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 400 ")

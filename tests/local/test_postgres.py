@@ -60,11 +60,19 @@ def test_it_is_reached_over_tcp_and_over_its_socket(shared: Postgres) -> None:
     assert ask(shared.socket_url(), "SELECT inet_server_addr(), current_user") == (None, "postgres")
 
 
-def test_a_function_enters_by_its_role_and_the_superuser_only_with_the_password(shared: Postgres) -> None:
+@pytest.mark.case("E9")
+def test_a_function_enters_by_its_role_and_nobody_without_the_password(shared: Postgres) -> None:
     ask(shared.url(), "CREATE ROLE dilamme_api LOGIN")
-    assert ask(shared.url(user="dilamme_api"), "SELECT current_user") == ("dilamme_api",)
-    with pytest.raises(psycopg.OperationalError, match="no password supplied"):
-        psycopg.connect(f"postgresql://postgres@127.0.0.1:{shared.port}/postgres", passfile="/dev/null")
+    shared.admit(["dilamme_api", "dilamme_worker"])
+    for url in (shared.url, shared.socket_url):
+        assert ask(url(user="dilamme_api"), "SELECT current_user") == ("dilamme_api",)
+        for user in ("postgres", "dilamme_api"):
+            bare = url(user=user).replace(url(user=user).partition("@")[0], f"postgresql://{user}")
+            with pytest.raises(psycopg.OperationalError, match="no password supplied"):
+                psycopg.connect(bare, passfile="/dev/null")
+    superusers = shared.url().partition("@")[0].rpartition(":")[2]
+    with pytest.raises(psycopg.OperationalError, match="authentication failed"):
+        psycopg.connect(shared.url(user="dilamme_api"), password=superusers)
 
 
 def test_a_database_is_created_once(shared: Postgres) -> None:

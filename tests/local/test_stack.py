@@ -255,11 +255,27 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
     ("variables", "sentence"),
     [
         ({"PORT": "many"}, "PORT is 'many'"),
-        ({"DATABASE_URL": "postgresql://127.0.0.1:1/none"}, "the database of DATABASE_URL does not answer"),
-        ({"DATABASE_URL": "nonsense"}, "the database of DATABASE_URL does not answer"),
+        ({"DATABASE_URL": "postgresql://127.0.0.1:1/none"}, "DATABASE_URL: the database does not answer"),
+        ({"DATABASE_URL": "nonsense"}, "DATABASE_URL is not PostgreSQL's"),
         ({"DILAMME_WORKER_SLOTS": "none"}, "DILAMME_WORKER_SLOTS is 'none'"),
         ({"DATA_DIR": "/proc/nowhere"}, "cannot start"),
     ],
 )
 def test_what_cannot_work_is_told_in_one_line(tmp_path: Path, variables: dict[str, str], sentence: str) -> None:
     assert sentence in start_and_fail(tmp_path, variables)
+
+
+@pytest.mark.case("E4")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://u:SECRET@h/db",
+        "mysql://u:SECRET@h/db",
+        "postgresql://u:x@SECRET@127.0.0.1:1/db",
+        "postgresql://u:SECRET@127.0.0.1:port/db",
+    ],
+)
+def test_an_address_that_cannot_be_one_is_told_without_its_password(tmp_path: Path, url: str) -> None:
+    told = start_and_fail(tmp_path, {"DATABASE_URL": url})
+    assert "DATABASE_URL" in told
+    assert "SECRET" not in told

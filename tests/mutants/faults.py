@@ -170,10 +170,16 @@ FAULTS = [
     # 12. Pooler-proof.
     fault(12, "statements are prepared on the server", CONNECTION, "prepare_threshold=None", "prepare_threshold=0",
           "unit/test_pooler_proof"),
-    fault(12, "the limits outlive their transaction", CONNECTION, "SET LOCAL statement_timeout = '20s'; ", "SET statement_timeout = '20s'; ",
+    fault(12, "the limits outlive their transaction", CODE + "store/session_settings.py", "SET LOCAL statement_timeout = '20s'; ", "SET statement_timeout = '20s'; ",
           "integration/test_connections", "unit/test_pooler_proof"),
     fault(12, "a transaction is bequeathed to the next invocation", CODE + "session.py", "        connection.rollback()", "        _ = connection",
           "integration/test_connections"),
+    fault(12, "a session that takes no writes is kept", CODE + "session.py", '.fetchone() == ("off",)', ".fetchone() is not None",
+          "functions/test_api_changes"),
+    fault(12, "the loop fails on a session that takes no writes", CODE + "store/reconnecting.py",
+          "psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction)", "psycopg.OperationalError)", "integration/test_connections"),
+    fault(12, "the isolation is the database's", CONNECTION, "    connection.isolation_level = ISOLATION\n", "",
+          "integration/test_session_settings"),
     # 13. One way to end.
     fault(13, "a recurring job that dies has no next occurrence", CONSEQUENCES,
           "    extend_series(connection, ended)\n", "", "integration/test_series"),

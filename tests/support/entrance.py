@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dilamme.store.connection import ROLE_PREFIX, Connection
+from dilamme.store.connection import Connection
+from dilamme.store.session_settings import ROLE_PREFIX
 from local.postgres import Postgres
 
 Enter = Callable[[str], Connection]

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import local.postgres
-from dilamme.store.connection import ROLE_PREFIX
-from local.postgres import HBA, NOT_DURABLE, SUPERUSER, Postgres, free_port
+from dilamme.store.session_settings import ROLE_PREFIX
+from local.postgres import NOT_DURABLE, OPEN_HBA, SUPERUSER, Postgres, free_port
 from local.postgres_commands import as_server_user, give_to_server
 
 MAJOR = 15
@@ -44,6 +44,7 @@ server_login_retry = 1
 server_check_delay = 0
 """
 
+_KEPT = "sets what a session keeps, and the pooler lends the session to others"
 _HELD = "holds a statement in its middle by the process id of its connection, which a pooler does not tell"
 # Tests, by the beginning of their id, that cannot go through a pooler, and why.
 UNFIT = {
@@ -51,12 +52,16 @@ UNFIT = {
     "tests/integration/test_connections.py::test_a_connection_that_was_used": "looks at a backend, which the pooler may lend to another",
     "tests/integration/test_connections.py::test_a_connection_that_was_cut": "counts reconnects, which the pooler makes for us",
     "tests/integration/test_connections.py::test_workers_for_whom": "exhausts connections; the pooler lets one wait for them",
+    "tests/integration/test_connections.py::test_a_worker_whose_session": _KEPT,
+    "tests/integration/test_connections.py::test_a_step_on_a_session": _KEPT,
+    "tests/integration/test_session_settings.py::test_a_callers_own": _KEPT,
     "tests/integration/test_exactness.py::test_a_claim_whose_snapshot_is_older": _HELD,
     "tests/integration/test_exactness.py::test_a_claim_of_handed_ids_refuses": _HELD,
     "tests/integration/test_retention.py::test_a_dead_job_replayed_between": _HELD,
     "tests/integration/test_retention.py::test_a_parent_whose_child_came_between": _HELD,
     "tests/integration/test_revisions.py::test_a_job_cancelled_between": _HELD,
     "tests/integration/test_roles.py::test_the_rights_that_docs_give": "takes a role for a session, which the pooler lends to others",
+    "tests/integration/test_schema.py::test_an_owner_beside": "logs in as a role of its own making, unknown to the pooler",
     "tests/integration/test_schema.py::test_without_the_right": "logs in as a role of its own making, unknown to the pooler",
 }
 
@@ -88,7 +93,7 @@ class OlderPostgres(Postgres):
         setattr(local.postgres, "binary", BINARIES.joinpath)  # noqa: B010  instead of the wheel's
         super()._initialise()
         # Patterns of users came with PostgreSQL 16.
-        (self.cluster / "pg_hba.conf").write_text(HBA.replace(f"/^{ROLE_PREFIX}", ",".join(ROLES)))
+        (self.cluster / "pg_hba.conf").write_text(OPEN_HBA.replace(f"/^{ROLE_PREFIX}", ",".join(ROLES)))
 
     def _initdb(self, password: Path) -> None:
         # The built-in locale provider came with PostgreSQL 17.

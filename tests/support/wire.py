@@ -1,6 +1,7 @@
 """The wire between psycopg and PostgreSQL, which a test can cut where it hurts."""
 
 import contextlib
+import re
 import select
 import socket
 import threading
@@ -17,7 +18,7 @@ class Wire:
         self.port: int = self._listener.getsockname()[1]
         self.down = False
         self.lost = 0
-        self._doomed: bytes | None = None
+        self._doomed: re.Pattern[bytes] | None = None
         self._pass_over = 0
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -29,9 +30,9 @@ class Wire:
     def lose_reply(self, to: bytes, *, after: int = 0) -> None:
         """The server gets the next message that holds ``to`` and carries it out; the client never hears of it.
 
-        ``after`` lets so many such messages through first.
+        ``after`` lets so many such messages through first. A word counts whole: each BEGIN speaks of READ COMMITTED.
         """
-        self._doomed, self._pass_over = to, after
+        self._doomed, self._pass_over = re.compile(re.escape(to) + rb"(?![A-Z])"), after
 
     def cut(self) -> None:
         """Hangs up on everybody."""
@@ -65,7 +66,7 @@ class Wire:
                     (server if source is client else client).sendall(data)
 
     def _loses(self, data: bytes, server: socket.socket) -> bool:
-        if self._doomed is None or self._doomed not in data:
+        if self._doomed is None or not self._doomed.search(data):
             return False
         if self._pass_over:
             self._pass_over -= 1

@@ -249,7 +249,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch, database_url: str) -> set[Series]:
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("DILAMME_IDLE_EXIT_SECONDS", "0.1")
     monkeypatch.setattr(session, "_connection", None)
-    monkeypatch.setattr(session, "_schema_is_known", False)
+    monkeypatch.setattr(session, "_schema_seen_at", 0.0)
     written = io.StringIO()
     monkeypatch.setattr(telemetry, "STANDARD_OUTPUT", written)
     _lead(_load("scheduler"))

@@ -23,6 +23,7 @@ def tree(root: type[DilammeError] = DilammeError) -> Iterator[type[DilammeError]
         ("ConfigurationError", 500),
         ("SchemaError", 503),
         ("DatabaseUnavailable", 503),
+        ("DatabaseReadOnly", 503),
         ("OutcomeUnknown", 503),
         ("InvalidInput", 422),
         ("TooLarge", 413),
@@ -37,7 +38,7 @@ def test_each_error_carries_the_status_it_means(name: str, status: int) -> None:
 
 def test_no_two_errors_share_a_title_unless_one_is_a_case_of_the_other() -> None:
     titles = [error.title for error in tree() if "title" in vars(error)]
-    assert len(set(titles)) == len(titles) == 9
+    assert len(set(titles)) == len(titles) == 10
 
 
 def test_invalid_input_keeps_its_faults_and_tells_them_in_one_sentence() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dilamme.store import session_settings
 from dilamme.store.sql_blocks import blocks, fragments
 from tests.unit.sources import PACKAGE, modules, strings
 
@@ -55,7 +56,7 @@ def test_no_sql_of_ours_leaves_anything_on_its_connection() -> None:
 
 
 def test_the_search_sees_the_sql_that_stands_in_python() -> None:
-    seen = [text for where, text in sql_of_the_package() if where == "dilamme.store.connection"]
+    seen = [text for where, text in sql_of_the_package() if where.startswith("dilamme.store.")]
     assert any("SET LOCAL statement_timeout" in text for text in seen)
     assert any("set_config('lock_timeout', %s, true)" in text for text in seen)
 
@@ -123,6 +124,12 @@ def test_no_start_up_options_are_given_since_poolers_refuse_them() -> None:
                 assert "'options'" not in [ast.unparse(key) for key in node.keys if key]
             if isinstance(node, ast.Call):
                 assert "options" not in [keyword.arg for keyword in node.keywords]
+
+
+def test_only_what_poolers_take_is_given_at_the_start_of_a_connection() -> None:
+    """PgBouncer and RDS Proxy know these five, and refuse or ignore the others."""
+    taken = {"client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name"}
+    assert session_settings.AT_START.keys() <= taken
 
 
 def test_no_statement_asks_to_be_prepared() -> None:

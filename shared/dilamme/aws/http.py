@@ -14,6 +14,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 from dilamme.domain.errors import (
+    DatabaseReadOnly,
     DatabaseUnavailable,
     DilammeError,
     Fault,
@@ -45,9 +46,9 @@ _PROBLEMS = {
     404: "No such job or series.",
     409: "The present state forbids it, or the idempotency key stands for another request.",
     413: "The body or a payload is too large.",
-    415: "The body is not declared to be JSON.",
+    415: "A body that is not declared to be JSON.",
     422: "A value is wrong; `errors` has a pointer to each.",
-    503: "The database does not answer, or is not migrated.",
+    503: "The database does not answer, takes no writes, or is not migrated.",
 }
 
 
@@ -112,7 +113,10 @@ class Door(APIGatewayHttpResolver):
 
 
 def admit(event: dict[str, Any], body_bytes_max: Mapping[str, int]) -> dict[str, Any]:
-    """The event, with its body decoded if its path is one of ``body_bytes_max``; bodies of other paths are ignored.
+    """The event, with its body decoded if its path is one of ``body_bytes_max``; what is in other bodies is ignored.
+
+    Every body must be declared to be JSON. A web page of another origin can send a form, or a body without a type, and no
+    browser asks us first; with this type it would ask.
 
     It runs before Powertools, which would validate a body of any size, accept a form in place of JSON, and show the
     errors of base64 and UTF-8 as errors of ours.
@@ -123,15 +127,19 @@ def admit(event: dict[str, Any], body_bytes_max: Mapping[str, int]) -> dict[str,
         Malformed: it is not UTF-8.
     """
     request = APIGatewayProxyEventV2(event)
-    limit = body_bytes_max.get(request.path) if request.http_method == "POST" else None
-    if limit is None:
+    if request.http_method != "POST":
         return event
-    media_type = (request.headers.get("content-type") or JSON).partition(";")[0].strip().lower()
-    if media_type != JSON:
+    limit = body_bytes_max.get(request.path)
+    declared = request.headers.get("content-type") or ""
+    media_type = declared.partition(";")[0].strip().lower()
+    if media_type != JSON and (limit is not None or declared or event.get("body")):
+        instead = f"not {media_type[:100]!a}" if declared else "which is missing"
         raise UnsupportedMediaType(
-            f"the body must be JSON, sent with the header 'Content-Type: {JSON}', not {media_type[:100]!a} "
+            f"the body must be JSON, sent with the header 'Content-Type: {JSON}', {instead} "
             f"(curl -d sends a form unless -H 'content-type: {JSON}' is given)"
         )
+    if limit is None:
+        return event
     sent = event.get("body") or ""
     too_large = TooLarge(Fault("", f"may have {limit:,} bytes at most"))
     if len(sent) > limit * 2:  # too large in either encoding, so decoding it would be wasted
@@ -215,6 +223,8 @@ def _known(error: Exception) -> DilammeError:
 def _detail(error: DilammeError) -> str:
     if isinstance(error, OutcomeUnknown):
         return _OUTCOME_UNKNOWN
+    if isinstance(error, DatabaseReadOnly):
+        return "the database takes no writes at present: try again"
     if isinstance(error, DatabaseUnavailable):
         return "the database does not answer: try again"  # its own words name hosts and users
     if error.status == 500:

@@ -39,6 +39,13 @@ class DatabaseUnavailable(DilammeError):
     code = "database-unavailable"
 
 
+class DatabaseReadOnly(DatabaseUnavailable):
+    """PostgreSQL answers, but takes no writes: a standby, during a failover, or a setting of its owner's."""
+
+    title = "Database takes no writes"
+    code = "database-read-only"
+
+
 class OutcomeUnknown(DatabaseUnavailable):
     """The connection was lost during a request: its changes may have been committed."""
 

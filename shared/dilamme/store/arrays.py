@@ -11,6 +11,8 @@ from psycopg.pq import Format
 
 T = TypeVar("T")
 _UUID = psycopg.adapters.types["uuid"]
+_TEXT = psycopg.adapters.types["text"]
+_NULL = b"\xff\xff\xff\xff"
 
 
 class UuidArray(bytes):
@@ -25,14 +27,34 @@ class UuidArray(bytes):
         return super().__new__(cls, head + b"".join([b"\0\0\0\x10" + value.int.to_bytes(16) for value in values]))
 
 
+class TextArray(bytes):
+    """A ``text[]`` in binary, for values that may be NULL: with ``array_nulls`` off the word in a text array is a text.
+
+    A setting of the database or of a caller's session may say so.
+    """
+
+    def __new__(cls, values: Collection[str | None]) -> Self:
+        """One dimension, the first index 1; each value comes after its length, which is -1 for NULL."""
+        head = pack("!5I", 1, 1, _TEXT.oid, len(values), 1)
+        texts = [None if value is None else value.encode() for value in values]
+        parts = [_NULL if text is None else len(text).to_bytes(4) + text for text in texts]
+        return super().__new__(cls, head + b"".join(parts))
+
+
 class UuidArrayDumper(Dumper):
     """Sends it unchanged."""
 
     format = Format.BINARY
     oid = _UUID.array_oid
 
-    def dump(self, obj: UuidArray) -> bytes:
+    def dump(self, obj: bytes) -> bytes:
         return obj
+
+
+class TextArrayDumper(UuidArrayDumper):
+    """The same."""
+
+    oid = _TEXT.array_oid
 
 
 def number_array(values: Iterable[int]) -> str:
@@ -54,14 +76,14 @@ def text_array(values: Sequence[str]) -> str:
     return _array([_quoted(joined).replace("\n", '","')] if values else ())
 
 
-def sparse_array(values: Sequence[T | None], spell: Callable[[T], str] = str) -> str:
+def sparse_array(values: Sequence[T | None], spell: Callable[[T], str] = str) -> str | TextArray:
     """An array of values given as text, for an ``unnest`` beside longer arrays; it is empty if all values are None.
 
     ``unnest`` fills a shorter array up with NULL, so the NULLs need not be sent.
     """
     if values.count(None) == len(values):
         return _array(())
-    return _array(["NULL" if value is None else _quoted(spell(value)) for value in values])
+    return TextArray([None if value is None else spell(value) for value in values])
 
 
 def _quoted(text: str) -> str:

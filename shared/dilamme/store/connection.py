@@ -20,7 +20,9 @@ from psycopg.rows import RowFactory, class_row, dict_row, tuple_row
 from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
-from dilamme.store.arrays import UuidArray, UuidArrayDumper
+from dilamme.store.address import NOT_POSTGRESQLS, misspelling
+from dilamme.store.arrays import TextArray, TextArrayDumper, UuidArray, UuidArrayDumper
+from dilamme.store.session_settings import AT_START, ISOLATION, LIMITS, ROLE_PREFIX
 from dilamme.store.sql_blocks import sql
 
 Row = dict[str, Any]
@@ -39,10 +41,8 @@ _CONNECT = {
     "keepalives_count": 2,
     "tcp_user_timeout": 20_000,
     "application_name": "dilamme",
+    **AT_START,
 }
-ROLE_PREFIX = "dilamme_"
-# The functions' roles carry these limits. If the roles could not be created, each transaction sets the limits itself.
-LIMITS = "SET LOCAL statement_timeout = '20s'; SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '30s'"
 _UTC_NAMES = (b"UTC", b"Etc/UTC")  # the usual ones: psycopg's own loaders, in C, suffice for these
 _CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 _REPEATS_MAX = 5
@@ -58,14 +58,16 @@ def connect(conninfo: str) -> Connection:
         DatabaseUnavailable: PostgreSQL did not answer, or refused us.
     """
     try:
-        return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
+        connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
+        if sentence := misspelling(conninfo):
+            raise DatabaseUnavailable(f"the database does not answer: {sentence}") from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DatabaseUnavailable(f"the database does not answer: {first_line}") from error
     except psycopg.ProgrammingError:  # its text quotes the conninfo, and so the password
-        raise ConfigurationError(
-            "DATABASE_URL is not PostgreSQL's: give postgresql://user:password@host:5432/database, with no driver in it"
-        ) from None
+        raise ConfigurationError(NOT_POSTGRESQLS) from None
+    connection.isolation_level = ISOLATION
+    return connection
 
 
 @contextmanager
@@ -116,7 +118,15 @@ def atomic(connection: Connection) -> Iterator[None]:
 
     psycopg's own block would *commit* at its end on a connection that is not in autocommit mode and has not begun. The
     caller's data, which is stored later, would then be in another transaction than the job.
+
+    Raises:
+        ConfigurationError: the connection's ``client_encoding`` is not UTF8: text would be stored as other text, or not at all.
     """
+    encoding = connection.info.parameter_status("client_encoding")
+    if encoding not in (None, "UTF8"):  # None: the connection is closed, which psycopg says better
+        raise ConfigurationError(
+            f"the connection speaks {encoding}, in which not every payload can be sent: connect with client_encoding='UTF8'"
+        )
     if not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
         cursor(connection, tuple_row).execute("SELECT")
     with connection.transaction():
@@ -167,6 +177,7 @@ class _UtcBinaryLoader(TimestamptzBinaryLoader):
 
 _ADAPTERS = AdaptersMap(psycopg.adapters)
 _ADAPTERS.register_dumper(UuidArray, UuidArrayDumper)
+_ADAPTERS.register_dumper(TextArray, TextArrayDumper)
 _ADAPTERS_TO_UTC = AdaptersMap(_ADAPTERS)
 _ADAPTERS_TO_UTC.register_loader("timestamptz", _UtcLoader)
 _ADAPTERS_TO_UTC.register_loader("timestamptz", _UtcBinaryLoader)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from dilamme.domain.errors import DatabaseUnavailable, DilammeError, OutcomeUnknown, SchemaError
+from dilamme.domain.errors import DatabaseReadOnly, DatabaseUnavailable, DilammeError, OutcomeUnknown, SchemaError
 
 _NOT_MIGRATED = (
     psycopg.errors.InvalidSchemaName,
@@ -13,13 +13,9 @@ _NOT_MIGRATED = (
     psycopg.errors.UndefinedColumn,
     psycopg.errors.UndefinedFunction,
 )
-# OperationalError: no connection, too many connections, a timeout of ours, a shutdown. The others: a standby after a
-# failover, a transaction that was idle for too long.
-_UNAVAILABLE = (
-    psycopg.OperationalError,
-    psycopg.errors.ReadOnlySqlTransaction,
-    psycopg.errors.IdleInTransactionSessionTimeout,
-)
+# OperationalError: no connection, too many connections, a timeout of ours, a shutdown. The other: a transaction that was
+# idle for too long.
+_UNAVAILABLE = (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
 def meaning(error: Exception) -> Exception:
@@ -31,6 +27,8 @@ def meaning(error: Exception) -> Exception:
         return SchemaError("the database has not been migrated: run the migrate function")
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return OutcomeUnknown(_primary_message(error))  # no answer from PostgreSQL, only a lost connection
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return DatabaseReadOnly(_primary_message(error))
     if isinstance(error, _UNAVAILABLE):
         return DatabaseUnavailable(_primary_message(error))
     return DilammeError(_primary_message(error)) if isinstance(error, psycopg.Error) else error

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from dilamme.domain.job import OnDependencyFailure
-from dilamme.store.arrays import number_array, sparse_array, text_array, word_array
+from dilamme.store.arrays import TextArray, number_array, sparse_array, text_array, word_array
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of ``dilamme.jobs``, under the name of the request's field.
 
-    ``spell`` makes the text of an array from a batch's values. ``default`` is SQL for a value that `spell` left out as NULL.
+    ``spell`` makes an array from a batch's values. ``default`` is SQL for a value that `spell` left out as NULL.
     A ``listed`` column is shown unchanged in every description of a job; the others are not: a payload is long, for one.
     """
 
     name: str
     type: str
-    spell: Callable[[Sequence[Any]], str]
+    spell: Callable[[Sequence[Any]], str | TextArray]
     default: str | None = None
     listed: bool = True
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dilamme.domain.policy import Declared
+from dilamme.store.arrays import sparse_array
 from dilamme.store.connection import Connection, run
 
 
@@ -23,14 +24,9 @@ def upsert_types(connection: Connection, types: Sequence[DeclaredType]) -> None:
         "upsert_types",
         {
             "types": [job_type.type for job_type in types],
-            "max_attempts": [job_type.max_attempts for job_type in types],
-            "timeouts": [_float(job_type.timeout_seconds) for job_type in types],
-            "backoff_bases": [_float(job_type.backoff_base_seconds) for job_type in types],
-            "backoff_caps": [_float(job_type.backoff_cap_seconds) for job_type in types],
+            "max_attempts": sparse_array([job_type.max_attempts for job_type in types]),
+            "timeouts": sparse_array([job_type.timeout_seconds for job_type in types]),
+            "backoff_bases": sparse_array([job_type.backoff_base_seconds for job_type in types]),
+            "backoff_caps": sparse_array([job_type.backoff_cap_seconds for job_type in types]),
         },
     )
-
-
-def _float(seconds: float | None) -> float | None:
-    """A float: one type may have 30 and another 0.5, and psycopg refuses a list that mixes int and float."""
-    return None if seconds is None else float(seconds)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from dilamme.domain.job import Ended, Status
-from dilamme.store.arrays import UuidArray, sparse_array
+from dilamme.store.arrays import TextArray, UuidArray, sparse_array
 from dilamme.store.connection import Connection, Row, fetch, fetch_as, fetch_tuples
 from dilamme.store.job_columns import CHOSEN
 
@@ -51,7 +51,7 @@ def insert_one(connection: Connection, job: NewJobs, idempotency_key: str | None
     return fetch(connection, "insert_one", _columns(job, idempotency_key))[0]
 
 
-def _columns(jobs: NewJobs, idempotency_key: str | None) -> dict[str, str | UuidArray | None]:
+def _columns(jobs: NewJobs, idempotency_key: str | None) -> dict[str, str | UuidArray | TextArray | None]:
     def spread(values: Mapping[int, T]) -> list[T | None]:
         return [values.get(index) for index in range(len(jobs.ids))] if values else []
 

@@ -16,6 +16,8 @@ class Reconnecting:
 
     ``reconnected`` is called after each replacement: the reply to a COMMIT may have been lost with the old connection, so
     the loop must find out whether its last step was carried out.
+
+    A session that takes no writes is a lost one: after a failover it stays so for ever, while a new one may write.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Reconnecting:
                 self.replace()
                 self._reconnected()
             step()
-        except (DatabaseUnavailable, psycopg.OperationalError) as error:
+        except (DatabaseUnavailable, psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
             logger.error(failed, extra={"error": str(error)})
             self.connection.close()
             return False

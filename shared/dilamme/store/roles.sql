@@ -1,27 +1,5 @@
--- One login role for each function, with the limits and the privileges that it needs. Applied anew at each migration, so
--- that this file is the whole truth. Our statements take milliseconds; the limits end one that does not.
-
-ALTER ROLE dilamme_api SET statement_timeout = '10s';
-ALTER ROLE dilamme_scheduler SET statement_timeout = '20s';
-ALTER ROLE dilamme_worker SET statement_timeout = '20s';
-ALTER ROLE dilamme_rescue SET statement_timeout = '20s';
-
-ALTER ROLE dilamme_api SET lock_timeout = '5s';
-ALTER ROLE dilamme_scheduler SET lock_timeout = '2s';
-ALTER ROLE dilamme_worker SET lock_timeout = '2s';
-ALTER ROLE dilamme_rescue SET lock_timeout = '5s';
-
-ALTER ROLE dilamme_api SET idle_in_transaction_session_timeout = '10s';
-ALTER ROLE dilamme_scheduler SET idle_in_transaction_session_timeout = '10s';
-ALTER ROLE dilamme_worker SET idle_in_transaction_session_timeout = '10s';
-ALTER ROLE dilamme_rescue SET idle_in_transaction_session_timeout = '10s';
-
--- A frozen function keeps its connection until the platform ends it, which may be hours after an upgrade. The longest
--- that a worker is silent, with a handler running, is the 15 minutes that Lambda allows.
-ALTER ROLE dilamme_api SET idle_session_timeout = '20min';
-ALTER ROLE dilamme_scheduler SET idle_session_timeout = '20min';
-ALTER ROLE dilamme_worker SET idle_session_timeout = '20min';
-ALTER ROLE dilamme_rescue SET idle_session_timeout = '20min';
+-- The privileges that each function's login role needs. Applied anew at each migration, so that this file is the whole truth.
+-- The roles' settings stand in store/session_settings.py.
 
 GRANT USAGE ON SCHEMA dilamme TO dilamme_api, dilamme_scheduler, dilamme_worker, dilamme_rescue;
 -- A right on a table takes its columns' rights along, given or revoked.

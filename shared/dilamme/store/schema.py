@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 
-from dilamme.store.connection import ROLE_PREFIX, Connection, fetch, run
+from dilamme.store.connection import Connection, fetch, run
+from dilamme.store.session_settings import IN_A_MIGRATION, ON_ROLES, ROLE_PREFIX
 from dilamme.store.sql_blocks import expand
 
-FUNCTIONS = ("api", "scheduler", "worker", "rescue")
-ROLES = tuple(ROLE_PREFIX + function for function in FUNCTIONS)
+ROLES = {ROLE_PREFIX + function: settings for function, settings in ON_ROLES.items()}
 
 _NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
@@ -55,6 +55,12 @@ def lock_migrations(connection: Connection) -> None:
     run(connection, "lock_migrations")
 
 
+def fix_settings(connection: Connection) -> None:
+    """Sets what a migration rests on, for this transaction; a setting that this PostgreSQL does not know is left out."""
+    names = list(IN_A_MIGRATION)
+    fetch(connection, "fix_settings", {"names": names, "values": [IN_A_MIGRATION[name] for name in names]})
+
+
 def prepare(connection: Connection) -> None:
     """Creates the schema and the record of applied migrations."""
     run(connection, "create_schema")
@@ -73,15 +79,34 @@ def apply(connection: Connection, step: Step, text: str) -> None:
     run(connection, "record", asdict(step))
 
 
+def takes_writes(connection: Connection) -> bool:
+    """Can this session write? A standby's cannot, nor one that its owner has made read-only."""
+    return bool(fetch(connection, "takes_writes")[0]["writable"])
+
+
 def may_create_roles(connection: Connection) -> bool:
     """May the migrator's database user create roles?"""
     return bool(fetch(connection, "may_create_roles")[0]["allowed"])
 
 
 def create_roles(connection: Connection) -> None:
-    """Creates the functions' roles that are missing, and sets each one's limits and privileges anew."""
+    """Creates the functions' roles that are missing."""
     existing = {row["name"] for row in fetch(connection, "existing_roles", {"names": list(ROLES)})}
     for role in ROLES:
         if role not in existing:
             connection.execute(f"CREATE ROLE {role} LOGIN")
+
+
+def alter_role(connection: Connection, role: str) -> None:
+    """Sets a role's settings anew.
+
+    Raises:
+        psycopg.errors.InsufficientPrivilege: another user has made it; only who made a role may alter it, since PostgreSQL 16.
+    """
+    for name, value in ROLES[role].items():
+        connection.execute(f"ALTER ROLE {role} SET {name} = '{value}'")
+
+
+def grant(connection: Connection) -> None:
+    """Sets the roles' privileges anew."""
     connection.execute(expand((files("dilamme.store") / "roles.sql").read_text(encoding="utf-8")))

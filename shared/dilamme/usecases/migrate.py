@@ -1,11 +1,16 @@
 """Bring the schema up to date, and refuse a schema that the functions do not know."""
 
+import logging
 from dataclasses import dataclass
 
-from dilamme.domain.errors import SchemaError
+import psycopg
+
+from dilamme.domain.errors import DatabaseReadOnly, SchemaError
 from dilamme.settings import Settings
 from dilamme.store import schema, slots
 from dilamme.store.connection import Connection
+
+logger = logging.getLogger("dilamme.migrate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ def migrate(connection: Connection, settings: Settings) -> Migrated:
             f"the database's encoding is {encoding}, which cannot hold every payload: give one made with ENCODING 'UTF8'"
         )
     with connection.transaction():
+        schema.fix_settings(connection)
         schema.lock_migrations(connection)
         schema.prepare(connection)
         done = {step.version: step for step in schema.applied(connection)}
@@ -40,8 +46,23 @@ def migrate(connection: Connection, settings: Settings) -> Migrated:
         roles = schema.may_create_roles(connection)
         if roles:
             schema.create_roles(connection)
+            _alter_roles(connection)
+            schema.grant(connection)
         slots.provide_slots(connection, settings.worker_slots)
     return Migrated([step.version for step, _ in missing], schema.known_version(), roles)
+
+
+def _alter_roles(connection: Connection) -> None:
+    """A server has one set of roles for all its databases: another installation's owner may have made them."""
+    kept = []
+    for role in schema.ROLES:
+        try:
+            with connection.transaction():
+                schema.alter_role(connection, role)
+        except psycopg.errors.InsufficientPrivilege:
+            kept.append(role)
+    if kept:
+        logger.warning("another has made these roles, whose settings are left as they are: %s", ", ".join(kept))
 
 
 def _refuse_foreign(done: dict[int, schema.Step]) -> None:
@@ -76,3 +97,15 @@ def check(connection: Connection) -> None:
             f"the database is at schema version {applied[-1].version}, which serves code from version "
             f"{applied[-1].compatible_from} on, and this code knows {known}: deploy a newer version of the functions"
         )
+
+
+def check_health(connection: Connection) -> None:
+    """`check`, and that jobs can be stored.
+
+    Raises:
+        SchemaError: as `check`.
+        DatabaseReadOnly: the database takes no writes.
+    """
+    check(connection)
+    if not schema.takes_writes(connection):
+        raise DatabaseReadOnly("the database takes no writes")

@@ -3,6 +3,11 @@
 -- arbitrary, and ours alone.
 SELECT pg_advisory_xact_lock(28260371862840677)
 
+-- name: fix_settings
+SELECT set_config(wanted.name, wanted.value, true)
+FROM unnest(%(names)s::text[], %(values)s::text[]) AS wanted (name, value)
+JOIN pg_settings AS known ON known.name = wanted.name
+
 -- name: create_schema
 CREATE SCHEMA IF NOT EXISTS dilamme
 
@@ -24,6 +29,9 @@ VALUES (%(version)s, %(name)s, %(checksum)s, %(compatible_from)s)
 
 -- name: is_prepared
 SELECT to_regclass('dilamme.schema_migrations') IS NOT NULL AS prepared
+
+-- name: takes_writes
+SELECT NOT current_setting('transaction_read_only')::boolean AS writable
 
 -- name: may_create_roles
 SELECT rolcreaterole OR rolsuper AS allowed FROM pg_roles WHERE rolname = current_user
