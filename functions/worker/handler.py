@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from dilamme import session, settings
-from dilamme.aws.telemetry import enable_loggers, set_up
+from dilamme.aws import log
+from dilamme.aws.telemetry import set_up
 from dilamme.domain.durations import Durations
 from dilamme.domain.worker_event import WorkerEvent
 from dilamme.handlers.discovery import load_jobs
@@ -21,7 +22,7 @@ durations = Durations()
 JOBS = Path(__file__).parent / "jobs"
 
 load_jobs(JOBS, demo=configuration.demo_jobs)
-enable_loggers(logger)
+log.keep_hold(logger.name)
 registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
 _published = False
 

@@ -77,8 +77,10 @@ def after_loss(job: Attempted, backoff: Backoff, rand: float) -> RetryLater | Bu
 
 def shorten(message: str) -> str:
     """``message`` in a form that PostgreSQL can hold: no NUL, no half surrogate pair, `MESSAGE_CHARACTERS_MAX` at most."""
-    clean = message.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
-    if len(clean) <= MESSAGE_CHARACTERS_MAX:
+    # Cut first: a text may have fifty million characters, and each step copies it.
+    cut = message if len(message) <= MESSAGE_CHARACTERS_MAX else message[:MESSAGE_CHARACTERS_MAX]
+    clean = cut.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    if cut is message:
         return clean
-    cut = f" … ({len(clean)} characters)"
-    return clean[: MESSAGE_CHARACTERS_MAX - len(cut)] + cut
+    end = f" … ({len(message)} characters)"
+    return clean[: MESSAGE_CHARACTERS_MAX - len(end)] + end
