@@ -119,6 +119,25 @@ attempt(handle)
     assert not any(Path(worker / name).read_text() for name in ("one", "two") if (worker / name).exists())
 
 
+# ===== forks =====
+
+
+@pytest.mark.case("H1")
+@pytest.mark.parametrize(
+    ("then", "status"), [("pass", 0), ("1 / 0", 1), ("raise SystemExit(3)", 3), ("raise SystemExit('words')", 1)]
+)
+def test_a_child_that_a_module_forks_ends_with_the_module(worker: Path, then: str, status: int) -> None:
+    """On Lambda it would else ask for events beside its parent. What it printed without a line's end is not lost."""
+    (worker / "jobs" / "forking.py").write_text(
+        f"import os, sys\nchild = os.fork()\nif child == 0:\n    print('child', end=';')\n    {then}\n"
+    )
+    program = "import jobs.forking\nprint(os.waitstatus_to_exitcode(os.waitpid(jobs.forking.child, 0)[1]))"
+    output = run(worker, program)
+    assert "child;" in output
+    assert output.splitlines()[-1].removeprefix("child;") == str(status)
+    assert ("ZeroDivisionError" in output, "words" in output) == (then == "1 / 0", "words" in then)
+
+
 # ===== the size of a traceback =====
 
 MONSTERS = {

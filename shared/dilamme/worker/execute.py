@@ -11,15 +11,19 @@ from dilamme.domain.job import Claim, Reason
 from dilamme.domain.outcome import Bury, Complete, Outcome, Return, after_failure, shorten
 from dilamme.domain.policy import Policy
 from dilamme.domain.retry import Backoff
+from dilamme.handlers import fork
 from dilamme.handlers.context import Context
 from dilamme.handlers.registry import JobType
 from dilamme.handlers.signals import Fail, Retry, Signal, Snooze, seconds_in
 from dilamme.settings import Settings
 from dilamme.wire.canonical_json import json_text
+from dilamme.worker.resolver import NoEventLoop
 
 RESULT_BYTES_MAX = 256 * 1024
 SNOOZE_SECONDS_MIN = 1.0  # a snooze costs no attempt: with no wait a job would come back at once, for ever
 SNOOZE_SECONDS_MAX = 365 * 86_400.0
+
+CHANCE = random.SystemRandom().random  # not the module's own, which a handler may seed for every worker alike
 
 logger = logging.getLogger("dilamme.job")
 
@@ -32,13 +36,24 @@ def execute(
     context: Context,
     resolve: Callable[[Any], Any],
     policy: Policy,
-    rand: Callable[[], float] = random.random,
+    rand: Callable[[], float] = CHANCE,
 ) -> Outcome:
-    """Runs the handler; ``resolve`` awaits an async one's result."""
+    """Runs the handler; ``resolve`` awaits an async one's result. A child process that it forks ends here.
+
+    Raises:
+        NoEventLoop: the handler is async, and this process cannot run it.
+    """
+    born = fork.generation
     try:
         result = resolve(job_type.handler(claim.payload, context))
+        if fork.generation != born:
+            fork.end_child()
         return _NOTHING if result is None else Complete(_result_text(result))
+    except NoEventLoop:
+        raise
     except BaseException as error:
+        if fork.generation != born:
+            fork.end_child(error)
         raised = _signal_in(error)
         outcome = _end_of(claim, raised, policy.backoff(job_type), rand)
         if not isinstance(raised, Signal | _ResultRefused) or _cause_of(raised) is not None:
@@ -72,7 +87,7 @@ def failed(claim: Claim, error: BaseException, policy: Policy) -> Outcome:
     """The end of an attempt in which `execute` itself failed, as by an exception whose attributes raise."""
     with suppress(Exception):  # logging may have failed before
         logger.warning("attempt failed", exc_info=error, extra={"job_id": str(claim.id)})
-    return after_failure(claim, Reason.ERROR, _message(error), policy.backoff(), random.random())
+    return after_failure(claim, Reason.ERROR, _message(error), policy.backoff(), CHANCE())
 
 
 class _ResultRefused(Exception):

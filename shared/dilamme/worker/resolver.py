@@ -3,43 +3,127 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
+
+from dilamme.handlers import fork
+
+
+class NoEventLoop(Exception):
+    """This process can make no event loop: it has no descriptors left, or users' code has broken asyncio."""
 
 
 class Resolver:
     """Awaits the results of async handlers, on a thread's event loop, and ends the tasks that they leave behind on it.
 
+    All handlers of the thread use one loop: some keep a client that is bound to it, and to make one takes as long as a short
+    job. If a handler leaves the loop closed, or its parts replaced, the next job gets a new one.
+
     Most handlers leave no task. So tasks are counted as they are made: a search for them after each job would slow short
     jobs down.
+
+    Attributes:
+        has_worked: did this process make an event loop, for any thread? If it then makes no more, it has been spoilt.
     """
 
-    def __init__(self, runner: asyncio.Runner) -> None:
-        self._runner = runner
-        self._loop = runner.get_loop()
-        self._loop.set_task_factory(self._make_task)
+    has_worked = False
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._executor: _Executor
+        self._task_factory = self._make_task  # bound once, to be known again
         self._tasks_made = 0
 
+    def prepare(self) -> None:
+        """Makes the thread's event loop the current one, before each job: sync handlers may look for it too.
+
+        It does not fail: a job that needs no loop can run without one.
+        """
+        with suppress(Exception):
+            if self._runner is None or self._loop.is_closed() or self._executor.is_shut:
+                self._renew()
+            asyncio.set_event_loop(self._loop)  # `asyncio.run` in a sync handler leaves none
+
     def resolve(self, result: Any) -> Any:
-        """The result of a handler, awaited if it is awaitable."""
+        """The result of a handler, awaited if it is awaitable.
+
+        Raises:
+            NoEventLoop: it cannot be awaited in this process.
+        """
         if result is None or not inspect.isawaitable(result):
             return result
         coroutine = result if inspect.iscoroutine(result) else _wait(result)
+        try:
+            runner = self._runner or self._renew()
+        except Exception as error:
+            coroutine.close()
+            raise NoEventLoop(f"no event loop can be made in this process: {type(error).__name__}: {error}") from error
+        return self._await(coroutine, runner)
+
+    def close(self) -> None:
+        """Ends what the handlers left on the loop, as far as they let it."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            with suppress(Exception):
+                self._executor.shutdown(wait=False, cancel_futures=True)
+                runner.close()
+
+    def _await(self, coroutine: Any, runner: asyncio.Runner) -> Any:
+        born = fork.generation
         nothing_left = False
         try:
-            value = self._runner.run(coroutine, context=copy_context())
+            value = runner.run(coroutine, context=copy_context())
             nothing_left = self._tasks_made == 1
             return value
         finally:
-            if not nothing_left and (left := asyncio.all_tasks(self._loop)):
+            if not nothing_left and fork.generation == born and (left := asyncio.all_tasks(self._loop)):
                 for task in left:
                     task.cancel()
-                self._runner.run(_wait(asyncio.wait(left)))
+                runner.run(_wait(asyncio.wait(left)))
             self._tasks_made = 0
+            if self._is_spoilt():
+                self.close()
+
+    def _is_spoilt(self) -> bool:
+        loop = self._loop
+        return (
+            loop.is_closed()
+            or self._executor.is_shut
+            or getattr(loop, "_default_executor", self._executor) is not self._executor
+            or loop.get_task_factory() is not self._task_factory
+            or loop.get_exception_handler() is not None
+        )
+
+    def _renew(self) -> asyncio.Runner:
+        self.close()
+        runner = asyncio.Runner()
+        self._loop = runner.get_loop()
+        self._executor = _Executor(thread_name_prefix="asyncio")
+        self._loop.set_default_executor(self._executor)
+        self._loop.set_task_factory(self._task_factory)
+        self._runner = runner
+        Resolver.has_worked = True
+        return runner
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **named: Any) -> "asyncio.Task[Any]":
         self._tasks_made += 1
         return asyncio.Task(coroutine, loop=loop, **named)
+
+
+class _Executor(ThreadPoolExecutor):
+    """A loop's default executor, which knows whether a handler has shut it down.
+
+    The second shutdown, the loop's own at its end, does not wait: for a thread that a handler left behind it would have to.
+    """
+
+    is_shut = False
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        wait, self.is_shut = wait and not self.is_shut, True
+        super().shutdown(wait, cancel_futures=cancel_futures)
 
 
 async def _wait(awaitable: Awaitable[Any]) -> Any:

@@ -3,7 +3,6 @@
 The loop's thread calls the first half of `ThreadPool`, the runners' threads the second half.
 """
 
-import asyncio
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from uuid import UUID
 
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Outcome
+from dilamme.handlers import fork
 from dilamme.handlers.registry import JobType
 from dilamme.worker.resolver import Resolver
 
@@ -61,7 +61,9 @@ class ThreadPool:
         self._in_hand: set[RunningJob] = set()
         self._abandoned: list[RunningJob] = []
         self.runners: list[threading.Thread] = []
+        self.lack: Exception | None = None  # what this process has no more of: it must end, and another take its place
         self._open = True
+        self._generation = fork.generation
         lock = threading.Lock()
         self._happened = threading.Condition(lock)
         self._arrived = threading.Condition(lock)
@@ -79,8 +81,12 @@ class ThreadPool:
             missing = min(len(self._queue) - self._runners_waiting, self.concurrency - len(self.runners))
             for _ in range(missing):
                 runner = threading.Thread(target=self.run, daemon=True)
+                try:
+                    runner.start()
+                except RuntimeError as error:  # the system gives no more threads
+                    self.lack = error
+                    return
                 self.runners.append(runner)
-                runner.start()
 
     def _enqueue(self, jobs: list[RunningJob]) -> None:
         self._queue.extend(jobs)
@@ -189,23 +195,27 @@ class ThreadPool:
 
         The event loop is made for the first job: made earlier, it would delay the first claim.
         """
-        job = self._next()
-        if job is None:
-            return
-        with asyncio.Runner() as runner:
-            resolve = Resolver(runner).resolve
-            while job is not None:
-                self._started.add(job)
-                outcome = copy_context().run(self._execute, job, resolve)  # a job's context variables end with it
-                job.seconds = time.monotonic() - job.started_at
-                self._started.discard(job)
-                if not job.abandoned:
-                    self._done.append((job, outcome))
-                    self._wake_loop()
-                job = self._next()
+        resolver = Resolver()
+        prepare, resolve = resolver.prepare, resolver.resolve
+        while (job := self._next()) is not None:
+            self._started.add(job)
+            prepare()
+            outcome = copy_context().run(self._execute, job, resolve)  # a job's context variables end with it
+            job.seconds = time.monotonic() - job.started_at
+            self._started.discard(job)
+            if not job.abandoned:
+                self._done.append((job, outcome))
+                self._wake_loop()
+        resolver.close()
 
     def ask(self, job_id: UUID) -> dict[UUID, Any]:
-        """The results of a job's dependencies, fetched by the loop on its connection."""
+        """The results of a job's dependencies, fetched by the loop on its connection.
+
+        Raises:
+            RuntimeError: this is a child process, and the loop is in its parent.
+        """
+        if fork.generation != self._generation:
+            raise RuntimeError("a child process has no dependency_results: read them before it is forked")
         future: Future[dict[UUID, Any]] = Future()
         self._asked.append((job_id, future))
         self._wake_loop()

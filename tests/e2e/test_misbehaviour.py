@@ -1,0 +1,112 @@
+"""Handlers that misbehave (*Handlers that misbehave* in CASES.md): the process is shared, the harm is not.
+
+One slot, so that all jobs meet in one worker; once with handlers in its own thread, once with four threads.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Start
+from tests.e2e.system import System
+from tests.support.processes import alive
+from tests.support.waiting import wait_until
+
+SETTINGS = {
+    "worker_slots": 1,
+    "worker_timeout_seconds": 40,
+    "worker_reserve_seconds": 1,
+    "lease_margin_seconds": 1,
+    "job_timeout_seconds": 20,
+    "backoff_base_seconds": 0.5,
+    "ageing_seconds": 0,
+}
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def system_of_module(request: pytest.FixtureRequest, start: Start) -> System:
+    """A stack for each concurrency."""
+    return start(worker_concurrency=request.param, **SETTINGS)
+
+
+def submit_among(system: System, culprit: dict[str, Any], *neighbours: dict[str, Any]) -> tuple[str, list[str]]:
+    """The ids of a job and of those around it, claimed together by one worker."""
+    _, gate = system.submit_gated()
+    half = len(neighbours) // 2
+    ids = system.submit_all([*neighbours[:half], culprit, *neighbours[half:]])
+    system.open(gate)
+    return ids.pop(half), ids
+
+
+def error_of(job: dict[str, Any]) -> tuple[str, str]:
+    return job["lastError"]["reason"], job["lastError"]["message"]
+
+
+# ===== H1: forks =====
+
+
+@pytest.mark.case("H1")
+@pytest.mark.parametrize("how", ["return", "raise", "exit", "execv", "ask", "log", "fork", "thread", "await"])
+@pytest.mark.parametrize("type_", ["bad.fork", "bad.async_fork"])
+def test_a_child_ends_where_the_handlers_code_ends_and_no_job_runs_twice(system: System, type_: str, how: str) -> None:
+    forking, neighbours = submit_among(system, {"type": type_, "payload": how}, *[{"type": "e2e.note"}] * 300)
+    jobs = system.wait_for_all([forking, *neighbours])
+    assert [(job["status"], job["attempt"], job["lastError"]) for job in jobs] == [("completed", 1, None)] * 301
+    starts = [line["job"] for line in system.journal(*neighbours, forking, step="start")]
+    assert sorted(starts) == sorted([forking, *neighbours])
+    children = {line["pid"] for line in system.journal(forking, step="child")}
+    assert children
+    assert {line["pid"] for line in system.journal(*neighbours)}.isdisjoint(children)
+    wait_until(lambda: not any(alive(child) for child in children))
+    failed = how in ("raise", "execv", "ask")
+    result = system.get(f"/jobs/{forking}")["result"]
+    assert result == ("1" if failed else "0")
+
+
+@pytest.mark.case("H1")
+def test_processes_that_end_by_themselves_go_on_working(system: System) -> None:
+    job = system.wait_for(system.submit("good.processes"))
+    assert job["result"] == [[0, 1, 4, 9], [0, 1, 4, 9], 3]
+
+
+# ===== H3: event loops =====
+
+
+@pytest.mark.case("H3")
+@pytest.mark.parametrize(
+    ("type_", "how"),
+    [
+        *(("bad.loop", how) for how in ("close", "run", "other")),
+        *(
+            ("bad.async_loop", how)
+            for how in (*("executor", "other executor", "factory", "stop", "close later", "instance", "policy"),)
+        ),
+    ],
+)
+def test_only_the_attempt_of_who_spoils_an_event_loop_can_fail(system: System, type_: str, how: str) -> None:
+    culprit, neighbours = submit_among(
+        system,
+        {"type": type_, "payload": how, "maxAttempts": 1},
+        *[{"type": "good.async"}, {"type": "good.gathered"}] * 12,
+    )
+    jobs = system.wait_for_all([culprit, *neighbours])
+    assert [(job["status"], job["attempt"], job["lastError"]) for job in jobs[1:]] == [("completed", 1, None)] * 24
+
+
+# ===== H2: what a process lacks =====
+
+
+@pytest.mark.case("H2")
+@pytest.mark.parametrize("type_", ["bad.descriptors", "bad.threads", "bad.policy"])
+def test_a_process_that_lacks_what_it_needs_is_replaced_and_no_job_hangs(system: System, type_: str) -> None:
+    """Within their timeout of 20 s, and long before the worker's time is up."""
+    culprit, neighbours = submit_among(system, {"type": type_}, *[{"type": "good.async"}, {"type": "e2e.note"}] * 12)
+    jobs = system.wait_for_all([culprit, *neighbours], seconds=15)
+    assert [job["status"] for job in jobs[1:]] == ["completed"] * 24
+    more = system.submit_all([{"type": "good.async"}] * 8)
+    jobs += system.wait_for_all(more, seconds=15)
+    for job in jobs:
+        errors = [error["reason"] for error in system.job(job["id"])["errors"]]
+        assert "worker_lost" not in errors
+        assert len(errors) <= 1
+    assert jobs[0]["status"] in ("completed", "dead")
