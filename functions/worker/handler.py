@@ -14,11 +14,13 @@ from dilamme.handlers.registry import registry
 from dilamme.store.job_types import upsert_types
 from dilamme.worker.drain import drain
 from dilamme.worker.metrics import observe_settled
+from dilamme.worker.watchdog import Watchdog
 from dilamme.worker.worker import Worker
 
 logger, metrics = set_up("worker")
 configuration = settings.load()
 durations = Durations()
+watchdog = Watchdog(log.STANDARD_ERROR)
 JOBS = Path(__file__).parent / "jobs"
 
 load_jobs(JOBS, demo=configuration.demo_jobs)
@@ -43,6 +45,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         reconnect=session.reconnect,
         connect=session.open_connection,
         observe=partial(observe_settled, metrics),
+        watchdog=watchdog,
     )
     drained = drain(connection, worker, WorkerEvent.from_json(event))
     return {"admitted": drained.admitted, "settled": drained.settled}

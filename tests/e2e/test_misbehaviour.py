@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Start
-from tests.e2e.system import System
+from tests.e2e.system import System, moment
 from tests.support.processes import alive
 from tests.support.waiting import wait_until
 
@@ -110,3 +110,43 @@ def test_a_process_that_lacks_what_it_needs_is_replaced_and_no_job_hangs(system:
         assert "worker_lost" not in errors
         assert len(errors) <= 1
     assert jobs[0]["status"] in ("completed", "dead")
+
+
+# ===== H8: the interpreter =====
+
+
+@pytest.mark.case("H8")
+def test_a_handler_that_never_lets_the_interpreter_go_ends_its_process_soon_after_its_timeout(system: System) -> None:
+    """Its timeout is 3 s. On its first attempt there are neighbours, on its last one it runs alone."""
+    culprit, neighbours = submit_among(
+        system, {"type": "bad.backtrack"}, *[{"type": "e2e.sleep", "payload": {"seconds": 0.5}}] * 3
+    )
+    job = system.wait_for(culprit, "dead", seconds=30)
+    assert [error["reason"] for error in job["errors"]] == ["timeout", "timeout"]
+    first, last = system.starts(culprit)
+    assert 3 <= moment(job["errors"][0]["at"]).timestamp() - first["at"] <= 3 + 3
+    assert 3 <= moment(job["errors"][1]["at"]).timestamp() - last["at"] <= 3 + 3
+    held_at = system.journal(culprit, step="hold")[0]["at"]
+    for neighbour in system.wait_for_all(neighbours):
+        assert neighbour["status"] == "completed"
+        assert [error["reason"] for error in system.job(neighbour["id"])["errors"]] in ([], ["worker_lost"])
+        ends = [line["at"] for line in system.journal(neighbour["id"], step="end")]
+        assert len(ends) == 1
+        assert ends[0] - held_at < 3 + 6
+    wait_until(lambda: not alive(last["pid"]))
+    log = (system.folder / "logs" / "worker.log").read_text()
+    assert "Timeout (0:00:0" in log
+    assert "in backtrack" in log
+
+
+@pytest.mark.case("H8")
+def test_a_handler_that_holds_the_interpreter_within_its_time_is_left_alone(system: System) -> None:
+    """For longer than the watchdog waits between two beats, and its grace."""
+    culprit, neighbours = submit_among(
+        system, {"type": "good.hold", "payload": 4 * 10**8}, *[{"type": "e2e.sleep", "payload": {"seconds": 0.1}}] * 8
+    )
+    jobs = system.wait_for_all([culprit, *neighbours])
+    assert [(job["status"], job["attempt"]) for job in jobs] == [("completed", 1)] * 9
+    (start,) = system.starts(culprit)
+    held_seconds = moment(system.job(culprit)["finishedAt"]).timestamp() - start["at"]
+    assert 3.5 < held_seconds < 19

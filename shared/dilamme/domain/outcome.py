@@ -67,8 +67,24 @@ def after_failure(
     return RetryLater(reason, message, delay)
 
 
-def after_loss(job: Attempted, backoff: Backoff, rand: float) -> RetryLater | Bury:
-    """The end of a job whose worker's process ended. The first time it runs again at once: most likely it is not at fault."""
+class Lost(Attempted, Protocol):
+    """The fields that the decision on a lost job needs."""
+
+    @property
+    def timeout_seconds(self) -> float: ...
+    @property
+    def overdue(self) -> bool: ...
+
+
+def after_loss(job: Lost, backoff: Backoff, rand: float) -> RetryLater | Bury:
+    """The end of a job whose worker's process ended.
+
+    The first time it runs again at once: most likely it is not at fault. One whose time was over may be: a handler that holds
+    the interpreter past its timeout ends its process.
+    """
+    if job.overdue:
+        message = f"its worker's process ended, and its {job.timeout_seconds:g} s were over"
+        return after_failure(job, Reason.TIMEOUT, message, backoff, rand)
     after_seconds = 0.0 if job.attempt == 1 else None
     return after_failure(
         job, Reason.WORKER_LOST, "the worker's process ended before the job did", backoff, rand, after_seconds

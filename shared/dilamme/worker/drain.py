@@ -31,6 +31,8 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
     """
     loop = Loop(connection, worker, event.token)
     try:
+        if worker.watchdog is not None:  # it begins in a thread of its own, while the first claim is on its way
+            worker.watchdog.watch(loop.pool.watched_deadline, worker.longest_seconds())
         if not loop.start(event):
             logger.info("slot not ours: a doubled or late event", extra={"slot": event.slot})
             try:
@@ -51,6 +53,9 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
             logger.exception("worker failed")
         loop.give_up()
         raise
+    finally:
+        if worker.watchdog is not None:
+            worker.watchdog.rest()
     return Drained(admitted=True, settled=loop.settling.settled)
 
 

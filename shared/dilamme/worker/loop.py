@@ -40,6 +40,7 @@ from dilamme.worker.resolver import NoEventLoop, Resolver
 from dilamme.worker.settling import Settling
 from dilamme.worker.state import State
 from dilamme.worker.thread_pool import RunningJob, ThreadPool
+from dilamme.worker.watchdog import GRACE_SECONDS
 from dilamme.worker.worker import Worker
 
 logger = logging.getLogger("dilamme.drain")
@@ -61,6 +62,7 @@ class Loop:
         self._settings = settings
         self._policy = settings.policy
         self._token = token
+        self._watchdog = worker.watchdog
         # A runner sets it before it starts the first handler. Two runners may see False at once and both start: harmless.
         self._any_started = False
 
@@ -145,6 +147,8 @@ class Loop:
                 return Return()
             self._any_started = True
             job.ends_by = job.started_at + min(timeout, room)
+            if self._watchdog is not None and job.ends_by + GRACE_SECONDS < self._watchdog.bites_at:
+                self._watchdog.expect(job.ends_by)
             return execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
         except NoEventLoop as error:
             self.pool.lack = error

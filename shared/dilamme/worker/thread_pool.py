@@ -3,6 +3,7 @@
 The loop's thread calls the first half of `ThreadPool`, the runners' threads the second half.
 """
 
+import math
 import threading
 import time
 from collections import deque
@@ -179,6 +180,10 @@ class ThreadPool:
     def first_deadline(self) -> float:
         """The time at which the first running handler reaches its timeout; infinity if none runs."""
         return min((job.ends_by for job in self._running()), default=float("inf"))
+
+    def watched_deadline(self) -> float:
+        """`first_deadline`; or no time at all, if the only handlers that run are those that were given up."""
+        return -math.inf if self._abandoned and not self._running() else self.first_deadline()
 
     def available_runners(self, started_after: float) -> int:
         """The number of runners that are idle or began their job after ``started_after``."""

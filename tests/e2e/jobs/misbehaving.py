@@ -203,9 +203,17 @@ def set_policy(payload: Any, context: Any) -> None:
 # ===== the interpreter =====
 
 
+@job("good.hold")
+def hold(payload: int, context: Any) -> int:
+    """Holds the interpreter too, but within its time."""
+    note(context, "start")
+    return sum(range(payload))
+
+
 @job("bad.backtrack", timeout_seconds=3, max_attempts=2)
 def backtrack(payload: Any, context: Any) -> None:
     """A regular expression that backtracks for longer than anyone waits, and never lets the interpreter go."""
     note(context, "start")
     time.sleep(0.2)
+    note(context, "hold")
     re.match(r"(a+)+$", "a" * 60 + "b")
