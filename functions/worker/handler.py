@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dilamme import session, settings
-from dilamme.aws import log
+from dilamme.aws import database, environment, invoke, log
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.durations import Durations
 from dilamme.domain.worker_event import WorkerEvent
@@ -23,7 +23,11 @@ durations = Durations()
 watchdog = Watchdog(log.STANDARD_ERROR)
 JOBS = Path(__file__).parent / "jobs"
 
+environment.keep()
+database.hold_login()
 load_jobs(JOBS, demo=configuration.demo_jobs)
+if environment.boto3_is_misled():
+    invoke.prepare()  # now, while no handler runs who would see the variables as they were
 log.keep_hold(logger.name)
 registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
 _published = False

@@ -119,6 +119,89 @@ attempt(handle)
     assert not any(Path(worker / name).read_text() for name in ("one", "two") if (worker / name).exists())
 
 
+# ===== variables =====
+
+THEIRS = {
+    "AWS_ACCESS_KEY_ID": "THEIRS",
+    "AWS_SECRET_ACCESS_KEY": "THEIRS",
+    "AWS_SESSION_TOKEN": "THEIRS",
+    "AWS_REGION": "eu-south-2",
+    "AWS_DEFAULT_REGION": "eu-south-2",
+    "AWS_PROFILE": "theirs",
+    "AWS_ENDPOINT_URL": "http://theirs.invalid",
+    "AWS_ENDPOINT_URL_LAMBDA": "http://theirs.invalid",
+    "HTTP_PROXY": "http://theirs.invalid",
+    "HTTPS_PROXY": "http://theirs.invalid",
+    "DATABASE_URL": "postgresql://theirs.invalid/theirs",
+    "DILAMME_DATABASE_HOST": "theirs.invalid",
+    "DILAMME_DATABASE_USER": "theirs",
+    "DILAMME_DATABASE_SECRET": "arn:aws:secretsmanager:eu-south-2:123456789012:secret:theirs",
+    "DILAMME_WORKER_FUNCTION": "theirs",
+}
+OURS = {"AWS_ACCESS_KEY_ID": "OURS", "AWS_SECRET_ACCESS_KEY": "OURS", "AWS_DEFAULT_REGION": "eu-west-1"}
+SETS_ITS_OWN = f"import os\nos.environ.update({THEIRS!r})\n"
+WHEN = pytest.mark.parametrize("when", ["at its import", "while it runs"])
+
+
+def set_variables(worker: Path, when: str) -> str:
+    """Has a module of handlers set variables for its own clients; what a handler does, if it is that."""
+    if when == "while it runs":
+        return SETS_ITS_OWN
+    (worker / "jobs" / "setting.py").write_text(SETS_ITS_OWN)
+    return ""
+
+
+@pytest.mark.case("H5")
+@WHEN
+def test_our_client_of_lambda_stays_what_it_was_and_so_do_their_variables(worker: Path, when: str) -> None:
+    program = f"""
+{set_variables(worker, when)}
+from dilamme.aws import invoke
+client = invoke._client()
+credentials = client._get_credentials()
+print(json.dumps([credentials.access_key, credentials.token, client.meta.region_name, client.meta.endpoint_url]))
+print(json.dumps(dict(client._endpoint.http_session._proxy_config._proxies or {{}})))
+print(json.dumps({{name: os.environ.get(name) for name in {[*THEIRS]!r}}}))
+print(handler.configuration.worker_function)
+"""
+    client, proxies, variables, function = run(worker, program, **OURS, DILAMME_WORKER_FUNCTION="ours").splitlines()
+    assert json.loads(client) == ["OURS", None, "eu-west-1", "https://lambda.eu-west-1.amazonaws.com"]
+    assert json.loads(proxies) == {}
+    assert json.loads(variables) == THEIRS
+    assert function == "ours"
+
+
+@pytest.mark.case("H5")
+@WHEN
+def test_a_login_by_iam_stays_what_it_was(worker: Path, when: str) -> None:
+    program = f"""
+{set_variables(worker, when)}
+from dilamme import session
+print(session.database_url())
+"""
+    ours = {"DILAMME_DATABASE_HOST": "db.ours", "DILAMME_DATABASE_USER": "ours", "DILAMME_DATABASE_NAME": "jobs"}
+    login = run(worker, program, **OURS, **ours)
+    assert "host=db.ours" in login
+    assert "user=ours" in login
+    assert "Credential=OURS%2F" in login
+    assert "%2Feu-west-1%2Frds-db%2F" in login
+    assert "theirs" not in login.lower()
+
+
+@pytest.mark.case("H5")
+@WHEN
+def test_a_login_by_a_secret_asks_our_account(worker: Path, when: str) -> None:
+    program = f"""
+{set_variables(worker, when)}
+from dilamme.aws import database
+client = database._secrets_manager()
+print(client._get_credentials().access_key, client.meta.endpoint_url)
+"""
+    arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:ours"
+    login = run(worker, program, **OURS, DILAMME_DATABASE_SECRET=arn)
+    assert login == "OURS https://secretsmanager.eu-west-1.amazonaws.com\n"
+
+
 # ===== forks =====
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
+from dilamme.aws import environment
+
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
@@ -25,7 +27,8 @@ def _client() -> "LambdaClient":
         retries={"mode": "standard", "total_max_attempts": 2},
         max_pool_connections=32,
     )
-    return boto3.client("lambda", config=config)
+    with environment.as_kept():
+        return boto3.client("lambda", config=config)
 
 
 def prepare() -> None:
