@@ -46,8 +46,13 @@ def error_of(job: dict[str, Any]) -> tuple[str, str]:
 
 
 @pytest.mark.case("H1")
-@pytest.mark.parametrize("how", ["return", "raise", "exit", "execv", "ask", "log", "fork", "thread", "await"])
-@pytest.mark.parametrize("type_", ["bad.fork", "bad.async_fork"])
+@pytest.mark.parametrize(
+    ("type_", "how"),
+    [
+        *(("bad.fork", how) for how in ("return", "raise", "exit", "execv", "ask", "log", "fork", "thread", "await")),
+        *(("bad.async_fork", how) for how in ("return", "raise", "exit", "execv", "await")),
+    ],
+)
 def test_a_child_ends_where_the_handlers_code_ends_and_no_job_runs_twice(system: System, type_: str, how: str) -> None:
     forking, neighbours = submit_among(system, {"type": type_, "payload": how}, *[{"type": "e2e.note"}] * 300)
     jobs = system.wait_for_all([forking, *neighbours])
@@ -110,6 +115,51 @@ def test_a_process_that_lacks_what_it_needs_is_replaced_and_no_job_hangs(system:
         assert "worker_lost" not in errors
         assert len(errors) <= 1
     assert jobs[0]["status"] in ("completed", "dead")
+
+
+# ===== what else belongs to the whole process =====
+
+HARMLESS = (
+    *(
+        "folder",
+        "path",
+        "variables",
+        "socket timeout",
+        "collector",
+        "locale",
+        "warnings",
+        "decimal",
+        "seed",
+        "umask",
+        "trace",
+    ),
+    *("atexit", "switch interval", "standard input", "hooks", "integers"),
+)
+
+
+def test_what_handlers_change_for_the_whole_process_does_not_reach_the_worker(system: System) -> None:
+    """It goes on, connects anew, and wakes a scheduler for the job that snoozes, all in the same process."""
+    system.spare_worker()
+    culprits = [{"type": "bad.state", "payload": what} for what in HARMLESS]
+    last, first = submit_among(
+        system, {"type": "e2e.snooze", "payload": {"seconds": 1}}, *culprits, *[{"type": "good.async"}] * 20
+    )
+    system.wait_for_all([*first, last])
+    system.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'dilamme_worker'")
+    more = system.submit_all([{"type": "e2e.note"}] * 8)
+    jobs = system.wait_for_all([*first, last, *more])
+    assert [(job["status"], job["attempt"], job["lastError"]) for job in jobs] == [("completed", 1, None)] * len(jobs)
+    assert len({line["pid"] for line in system.journal(*first, last, *more)}) == 1
+
+
+@pytest.mark.parametrize("what", ["recursion", "interrupt", "signal", "all descriptors"])
+def test_what_ends_the_process_costs_its_neighbours_an_attempt_and_no_time(system: System, what: str) -> None:
+    culprit, neighbours = submit_among(
+        system, {"type": "bad.state", "payload": what}, *[{"type": "good.async"}, {"type": "e2e.note"}] * 6
+    )
+    jobs = system.wait_for_all([culprit, *neighbours], seconds=15)
+    assert [job["status"] for job in jobs[1:]] == ["completed"] * 12
+    assert all(job["attempt"] <= 2 for job in jobs)
 
 
 # ===== H8: the interpreter =====

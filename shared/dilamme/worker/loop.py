@@ -26,7 +26,7 @@ from uuid import UUID
 
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Reason
-from dilamme.domain.outcome import Bury, Outcome, RetryLater, Return, after_failure
+from dilamme.domain.outcome import Complete, Outcome, Return, after_failure
 from dilamme.domain.worker_event import WorkerEvent
 from dilamme.handlers.context import Context
 from dilamme.store import dependencies, lanes, slots
@@ -40,7 +40,6 @@ from dilamme.worker.resolver import NoEventLoop, Resolver
 from dilamme.worker.settling import Settling
 from dilamme.worker.state import State
 from dilamme.worker.thread_pool import RunningJob, ThreadPool
-from dilamme.worker.watchdog import GRACE_SECONDS
 from dilamme.worker.worker import Worker
 
 logger = logging.getLogger("dilamme.drain")
@@ -65,6 +64,7 @@ class Loop:
         self._watchdog = worker.watchdog
         # A runner sets it before it starts the first handler. Two runners may see False at once and both start: harmless.
         self._any_started = False
+        self._any_failed = False  # since the last look at what the process lacks
 
     def start(self, event: WorkerEvent) -> bool:
         """Takes the slot and the first jobs: those that the event names, else the most urgent. False if it is not ours."""
@@ -84,7 +84,8 @@ class Loop:
                 (job.claim.type, job.seconds) for job, outcome in ended if not isinstance(outcome, Return)
             )
             self.settling.unsettled += ended
-            if self.pool.lack is None and any(isinstance(outcome, RetryLater | Bury) for _, outcome in ended):
+            if self._any_failed and self.pool.lack is None:
+                self._any_failed = False
                 self.pool.lack = _lack()
             self._watch()
             if not self._database.attempt(self._talk, LOST):
@@ -147,9 +148,9 @@ class Loop:
                 return Return()
             self._any_started = True
             job.ends_by = job.started_at + min(timeout, room)
-            if self._watchdog is not None and job.ends_by + GRACE_SECONDS < self._watchdog.bites_at:
+            if self._watchdog is not None and job.ends_by < self._watchdog.expects:
                 self._watchdog.expect(job.ends_by)
-            return execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
+            outcome = execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
         except NoEventLoop as error:
             self.pool.lack = error
             # It worked before: a neighbour has spoilt the process, and a fresh one will do better. If it never worked, the
@@ -157,6 +158,9 @@ class Loop:
             return Return() if Resolver.has_worked else failed(claim, error, self._policy)
         except BaseException as error:  # else it would end the runner's thread, and its job would run into the timeout
             return failed(claim, error, self._policy)
+        if outcome.__class__ is not Complete:
+            self._any_failed = True
+        return outcome
 
     def _reconnected(self) -> None:
         connection = self._database.connection

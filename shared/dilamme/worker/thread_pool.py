@@ -18,7 +18,7 @@ from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Outcome
 from dilamme.handlers import fork
 from dilamme.handlers.registry import JobType
-from dilamme.worker.resolver import Resolver
+from dilamme.worker.resolver import SPOIL_SECONDS, Resolver
 
 
 @dataclass(slots=True, eq=False)
@@ -201,12 +201,14 @@ class ThreadPool:
         The event loop is made for the first job: made earlier, it would delay the first claim.
         """
         resolver = Resolver()
-        prepare, resolve = resolver.prepare, resolver.resolve
+        resolve = resolver.resolve
+        seconds = math.inf
         while (job := self._next()) is not None:
             self._started.add(job)
-            prepare()
+            if seconds > SPOIL_SECONDS:  # of the job before
+                resolver.prepare()
             outcome = copy_context().run(self._execute, job, resolve)  # a job's context variables end with it
-            job.seconds = time.monotonic() - job.started_at
+            job.seconds = seconds = time.monotonic() - job.started_at
             self._started.discard(job)
             if not job.abandoned:
                 self._done.append((job, outcome))
@@ -214,11 +216,7 @@ class ThreadPool:
         resolver.close()
 
     def ask(self, job_id: UUID) -> dict[UUID, Any]:
-        """The results of a job's dependencies, fetched by the loop on its connection.
-
-        Raises:
-            RuntimeError: this is a child process, and the loop is in its parent.
-        """
+        """The results of a job's dependencies, fetched by the loop on its connection; RuntimeError in a child process."""
         if fork.generation != self._generation:
             raise RuntimeError("a child process has no dependency_results: read them before it is forked")
         future: Future[dict[UUID, Any]] = Future()

@@ -22,14 +22,15 @@ BEAT_SECONDS = 1.0
 class Watchdog:
     """One a process, beside all its invocations. It beats in a thread of its own, since the loop may wait for the database.
 
-    A beat costs a tenth of a millisecond, and comes once a second. So a job costs one comparison, with `bites_at`.
+    A beat costs a tenth of a millisecond, and comes once a second. So a job costs one comparison, with `expects`.
 
     Attributes:
-        bites_at: when the process will end unless there is another beat, in monotonic seconds.
+        expects: the earliest deadline that it knows of, in monotonic seconds. After it and the grace it ends the process,
+            unless there is another beat.
     """
 
     def __init__(self, log: TextIO) -> None:
-        self.bites_at = math.inf
+        self.expects = math.inf
         self._log = log
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -51,13 +52,13 @@ class Watchdog:
         """A handler is about to start that must end earlier than the watchdog would notice. From any thread."""
         with self._changed:
             if self._first_deadline is not None:
-                self._bite_at(ends_by + GRACE_SECONDS)
+                self._arm(ends_by)
 
     def rest(self) -> None:
         """Ends the watch: between two invocations the process may be frozen for long."""
         with self._changed:
             self._first_deadline = None
-            self.bites_at = math.inf
+            self.expects = math.inf
             faulthandler.cancel_dump_traceback_later()
 
     def _beat(self) -> None:
@@ -68,10 +69,10 @@ class Watchdog:
                 else:
                     now = time.monotonic()
                     # The interpreter answers. So a handler past its time is the loop's affair, and gets the grace once more.
-                    deadline = max(now, min(self._first_deadline(), now + self._longest_seconds))
-                    self._bite_at(deadline + GRACE_SECONDS)
+                    self._arm(max(now, min(self._first_deadline(), now + self._longest_seconds)))
                     self._changed.wait(BEAT_SECONDS)
 
-    def _bite_at(self, at: float) -> None:
-        self.bites_at = at
-        faulthandler.dump_traceback_later(max(0.01, at - time.monotonic()), exit=True, file=self._log)
+    def _arm(self, deadline: float) -> None:
+        self.expects = deadline
+        seconds = deadline + GRACE_SECONDS - time.monotonic()
+        faulthandler.dump_traceback_later(max(0.01, seconds), exit=True, file=self._log)

@@ -1,15 +1,25 @@
 """Job handlers that do to their process what they should not: one of them among many that behave."""
 
+import _thread
 import asyncio
+import atexit
 import concurrent.futures
+import decimal
+import gc
+import locale
 import multiprocessing
 import os
+import random
 import re
 import resource
+import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from jobs.journalled import note  # type: ignore[import-not-found]
@@ -198,6 +208,52 @@ def set_policy(payload: Any, context: Any) -> None:
         new_event_loop = refuse
 
     asyncio.set_event_loop_policy(Policy())
+
+
+# ===== what else belongs to the whole process =====
+
+
+def lose_digits() -> None:
+    """Makes decimals of one digit, here and in every thread to come."""
+    decimal.DefaultContext.prec = 1
+    decimal.setcontext(decimal.DefaultContext)
+
+
+def break_hooks() -> None:
+    """Makes whoever reports an exception fail."""
+    sys.excepthook = sys.unraisablehook = threading.excepthook = refuse
+
+
+STATES: dict[str, Callable[[], object]] = {
+    "folder": lambda: os.chdir("/"),
+    "path": sys.path.clear,
+    "variables": os.environ.clear,
+    "socket timeout": lambda: socket.setdefaulttimeout(1e-6),
+    "collector": gc.disable,
+    "locale": lambda: locale.setlocale(locale.LC_ALL, "C"),
+    "warnings": lambda: warnings.simplefilter("error"),
+    "decimal": lose_digits,
+    "seed": lambda: random.seed(1),
+    "umask": lambda: os.umask(0o777),
+    "trace": lambda: threading.settrace(lambda *_: None),
+    "atexit": lambda: atexit.register(os._exit, 3),
+    "switch interval": lambda: sys.setswitchinterval(0.1),
+    "standard input": lambda: os.close(0),
+    "hooks": break_hooks,
+    "integers": lambda: sys.set_int_max_str_digits(640),
+    # The process does not survive these, and the jobs in it run again.
+    "recursion": lambda: sys.setrecursionlimit(60),
+    "interrupt": _thread.interrupt_main,
+    "signal": lambda: os.kill(os.getpid(), signal.SIGTERM),
+    "all descriptors": lambda: os.closerange(3, 200),
+}
+
+
+@job("bad.state", max_attempts=1)
+def change_state(payload: str, context: Any) -> None:
+    """Changes for all what the payload says."""
+    note(context, "start")
+    STATES[payload]()
 
 
 # ===== the interpreter =====
