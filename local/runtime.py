@@ -28,6 +28,8 @@ from typing import Any
 
 Handler = Callable[[Any, "LambdaContext"], Any]
 
+VARIABLES = dict(os.environ)  # as Lambda set them; what runs here may change them
+
 
 class LambdaContext:
     """What Lambda gives a handler beside the event."""
@@ -36,7 +38,7 @@ class LambdaContext:
     identity = None
 
     def __init__(self, request_id: str, deadline: float) -> None:
-        environment = os.environ
+        environment = VARIABLES
         self.aws_request_id = request_id
         self.function_name = environment["AWS_LAMBDA_FUNCTION_NAME"]
         self.function_version = environment["AWS_LAMBDA_FUNCTION_VERSION"]

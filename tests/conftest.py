@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from dilamme.aws import environment
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases import wake
@@ -90,6 +91,12 @@ def connection(database_url: str) -> Iterator[Connection]:
     """A connection as the functions open it, to a fresh migrated database."""
     with closing(connect(database_url)) as connection:
         yield connection
+
+
+@pytest.fixture(autouse=True)
+def _variables_are_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker keeps those of its start; here its handler was imported long before a test sets its own."""
+    monkeypatch.setattr(environment, "_kept", None)
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from dilamme import session, settings
-from dilamme.aws.telemetry import enable_loggers, set_up
+from dilamme.aws import database, environment, invoke, log
+from dilamme.aws.telemetry import set_up
 from dilamme.domain.durations import Durations
 from dilamme.domain.worker_event import WorkerEvent
 from dilamme.handlers.discovery import load_jobs
@@ -13,15 +14,21 @@ from dilamme.handlers.registry import registry
 from dilamme.store.job_types import upsert_types
 from dilamme.worker.drain import drain
 from dilamme.worker.metrics import observe_settled
+from dilamme.worker.watchdog import Watchdog
 from dilamme.worker.worker import Worker
 
 logger, metrics = set_up("worker")
 configuration = settings.load()
 durations = Durations()
+watchdog = Watchdog(log.STANDARD_ERROR)
 JOBS = Path(__file__).parent / "jobs"
 
+environment.keep()
+database.hold_login()
 load_jobs(JOBS, demo=configuration.demo_jobs)
-enable_loggers(logger)
+if environment.boto3_is_misled():
+    invoke.prepare()  # now, while no handler runs who would see the variables as they were
+log.keep_hold(logger.name)
 registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
 _published = False
 
@@ -42,6 +49,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         reconnect=session.reconnect,
         connect=session.open_connection,
         observe=partial(observe_settled, metrics),
+        watchdog=watchdog,
     )
     drained = drain(connection, worker, WorkerEvent.from_json(event))
     return {"admitted": drained.admitted, "settled": drained.settled}

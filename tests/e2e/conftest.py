@@ -23,7 +23,8 @@ def functions_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The functions as they are deployed, with the tests' job handlers beside the users'."""
     folder = tmp_path_factory.mktemp("deployed") / "functions"
     shutil.copytree(CHECKOUT / "functions", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(JOBS / "journalled.py", folder / "worker" / "jobs")
+    for module in JOBS.glob("*.py"):
+        shutil.copy(module, folder / "worker" / "jobs")
     return folder
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from dilamme import session
-from dilamme.aws import telemetry
+from dilamme.aws import log
 from dilamme.settings import Settings
 from functions.api import handler as api
 from tests.support.entrance import role_url
@@ -34,5 +34,5 @@ def _invocations_go_nowhere(invocations: Invocations) -> None:
 def metrics_written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Takes the place of standard output, for metrics alone."""
     written = io.StringIO()
-    monkeypatch.setattr(telemetry, "STANDARD_OUTPUT", written)
+    monkeypatch.setattr(log, "STANDARD_OUTPUT", written)
     return written

@@ -7,8 +7,10 @@ import psycopg
 import pytest
 
 import dilamme
+from dilamme.handlers.registry import JobType
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
+from dilamme.store.job_types import upsert_types
 from dilamme.store.lease import upcoming
 from dilamme.store.slots import count_slots, start
 from dilamme.usecases import wake
@@ -43,6 +45,51 @@ def test_a_lost_workers_job_runs_again_on_the_platforms_report(
     again = claim_one(connection)
     assert (again.id, again.attempt) == (job_id, 2)
     assert [error["reason"] for error in row(connection, job_id)["errors"]] == ["worker_lost"]
+
+
+@pytest.mark.case("H8")
+@pytest.mark.parametrize(
+    ("own", "seconds", "reason"),
+    [
+        (None, 59.9, "worker_lost"),
+        (None, 60, "timeout"),
+        (5, 4.9, "worker_lost"),
+        (5, 5, "timeout"),
+        (90, 60, "worker_lost"),
+    ],
+)
+def test_a_lost_workers_job_whose_time_was_over_has_timed_out(
+    connection: Connection,
+    clock: Clock,
+    enter: Enter,
+    settings: Settings,
+    invocations: Invocations,
+    own: float | None,
+    seconds: float,
+    reason: str,
+) -> None:
+    """H8: its handler held the interpreter, so that nobody in its process could record it; its type's own timeout counts."""
+    upsert_types(connection, [JobType(ECHO, print, timeout_seconds=own)])
+    job_id = put(connection)
+    token = _start_worker(connection, settings, invocations)
+    claim_one(connection, worker=token)
+    clock.advance(seconds)
+    rescue_worker(enter("rescue"), settings, token)
+    stored = row(connection, job_id)
+    assert [error["reason"] for error in stored["errors"]] == [reason]
+    assert (stored["ready_at"] > clock.now) == (reason == "timeout")
+
+
+@pytest.mark.case("H8")
+def test_a_lease_that_ran_out_says_nothing_of_a_timeout(
+    connection: Connection, clock: Clock, scheduler: Scheduler
+) -> None:
+    """It is longer than any timeout, and nobody knows when the worker was lost."""
+    job_id = put(connection)
+    claim_one(connection, lease_seconds=LEASE_SECONDS)
+    clock.advance(LEASE_SECONDS)
+    scheduler.tick()
+    assert row(connection, job_id)["errors"][-1]["reason"] == "worker_lost"
 
 
 def test_a_report_that_comes_twice_or_late_takes_nothing_from_others(

@@ -143,9 +143,24 @@ FRAMED: dict[str, tuple[dict[str, Any], int]] = {
         {"since": datetime.now(UTC) + timedelta(minutes=30), "ahead": timedelta(seconds=1), "limit": 5000},
         0,
     ),
-    "expired": ({"limit": 500, "max_attempts": 3, "backoff_base_seconds": 10, "backoff_cap_seconds": 3600}, 0),
+    "expired": (
+        {
+            "limit": 500,
+            "max_attempts": 3,
+            "timeout_seconds": 60,
+            "backoff_base_seconds": 10,
+            "backoff_cap_seconds": 3600,
+        },
+        0,
+    ),
     "held_by": (
-        {"worker": UUID(int=1), "max_attempts": 3, "backoff_base_seconds": 10, "backoff_cap_seconds": 3600},
+        {
+            "worker": UUID(int=1),
+            "max_attempts": 3,
+            "timeout_seconds": 60,
+            "backoff_base_seconds": 10,
+            "backoff_cap_seconds": 3600,
+        },
         RUNNING,
     ),
     "sweep": ({"reach": 100}, 2 * (3 * 100 + 100) + 100),

@@ -84,7 +84,10 @@ class Unreadable(Snooze):
 @pytest.mark.parametrize("concurrency", [1, 4])
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [(Hopeless, "TypeError: '>' not supported"), (Unreadable, "RuntimeError: not to be read")],
+    [
+        (Hopeless, "Hopeless: Retry takes its seconds as a number, not 'soon'"),
+        (Unreadable, "RuntimeError: not to be read"),
+    ],
 )
 def test_an_exception_that_cannot_be_looked_at_fails_its_attempt_and_no_other(
     connection: Connection, clock: Clock, workshop: Workshop, concurrency: int, kind: type[Exception], message: str

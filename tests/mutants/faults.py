@@ -98,6 +98,8 @@ FAULTS = [
     fault(4, "a handler past its time does not end its process", LOOP,
           "        )\n        self._worker.end_process(1)", "        )",
           "integration/test_timeouts"),
+    fault(4, "a handler that holds the interpreter past its time does not end its process", CODE + "worker/watchdog.py",
+          "exit=True", "exit=False", "e2e/test_misbehaviour"),
     fault(4, "a timeout that does not fit is let through", CODE + "handlers/registry.py",
           "job_type.timeout_seconds > limit_seconds", "job_type.timeout_seconds < 0", "unit/test_registry"),
     # 5. A reported worker's jobs are free at once, and only those.

@@ -17,7 +17,7 @@ import pytest
 from moto import mock_aws
 
 from dilamme import session
-from dilamme.aws import telemetry
+from dilamme.aws import log
 from dilamme.aws.telemetry import METRICS, NAMESPACE
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, RetryLater, Return
@@ -251,7 +251,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch, database_url: str) -> set[Series]:
     monkeypatch.setattr(session, "_connection", None)
     monkeypatch.setattr(session, "_schema_seen_at", 0.0)
     written = io.StringIO()
-    monkeypatch.setattr(telemetry, "STANDARD_OUTPUT", written)
+    monkeypatch.setattr(log, "STANDARD_OUTPUT", written)
     _lead(_load("scheduler"))
     _settle(_load("worker"))
     with closing(session.connection()):

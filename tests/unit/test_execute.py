@@ -3,9 +3,11 @@
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -173,13 +175,72 @@ def test_retry_on_the_last_attempt_is_the_end() -> None:
     assert run(raising(Retry("later", after=1)), claim(attempt=3)) == Bury(Reason.RETRY, "later")
 
 
+@pytest.mark.case("H6")
 @pytest.mark.parametrize(
-    ("asked", "given"),
-    [(-5, 0), (0, 0), (0.5, 0.5), (10**12, SNOOZE_SECONDS_MAX), (float("inf"), SNOOZE_SECONDS_MAX), (float("nan"), 0)],
+    ("asked", "retried", "snoozed"),
+    [
+        (0, 0, 1),
+        (1e-9, 1e-9, 1),
+        (0.5, 0.5, 1),
+        (True + 1, 2, 2),
+        ("60", 60, 60),
+        (10**12, SNOOZE_SECONDS_MAX, SNOOZE_SECONDS_MAX),
+        (float("inf"), SNOOZE_SECONDS_MAX, SNOOZE_SECONDS_MAX),
+    ],
 )
-def test_a_time_that_a_handler_names_is_held_between_now_and_a_year(asked: float, given: float) -> None:
-    assert run(raising(Retry("later", after=asked))) == RetryLater(Reason.RETRY, "later", given)
-    assert run(raising(Snooze(asked))) == Return(given)
+def test_a_time_that_a_handler_names_is_a_year_at_most_and_a_second_at_least_where_it_costs_no_attempt(
+    asked: Any, retried: float, snoozed: float
+) -> None:
+    assert run(raising(Retry("later", after=asked))) == RetryLater(Reason.RETRY, "later", retried)
+    assert run(raising(Snooze(asked))) == Return(snoozed)
+
+
+NO_SECONDS = [
+    -5,
+    -1e-9,
+    float("nan"),
+    float("-inf"),
+    "nan",
+    "soon",
+    True,
+    timedelta(minutes=1),
+    10**400,
+    None,
+    [60],
+    "x" * 10**6,
+]
+
+
+@pytest.mark.case("H6")
+@pytest.mark.parametrize("asked", NO_SECONDS, ids=lambda asked: repr(asked)[:20])
+def test_what_is_no_number_of_seconds_fails_the_attempt_with_words_that_say_so(asked: Any) -> None:
+    def snooze(payload: Any, context: Any) -> Any:
+        raise Snooze(asked)
+
+    def retry(payload: Any, context: Any) -> Any:
+        raise Retry(after=asked)
+
+    for handler, name in ((snooze, "Snooze"), (retry, "Retry")):
+        outcome = run(handler)
+        if handler is retry and asked is None:
+            continue  # that is no time named
+        assert isinstance(outcome, RetryLater)
+        assert outcome.reason is Reason.ERROR
+        assert re.match(rf"(Type|Value)Error: {name} takes (the|its) seconds", outcome.message), outcome.message
+        assert len(outcome.message) < 300
+        assert outcome.delay_seconds == 7.5
+
+
+@pytest.mark.case("H6")
+@pytest.mark.parametrize("asked", [-5, float("nan"), "soon", timedelta(minutes=1)], ids=repr)
+def test_a_signals_time_that_was_set_past_its_init_is_looked_at_too(asked: Any) -> None:
+    snooze, retry = Snooze(60), Retry(after=60)
+    snooze.seconds = retry.after_seconds = asked
+    for signal, name in ((snooze, "Snooze"), (retry, "Retry")):
+        outcome = run(raising(signal))
+        assert isinstance(outcome, RetryLater)
+        assert outcome.reason is Reason.ERROR
+        assert f"{name} takes" in outcome.message
 
 
 def test_snooze_costs_no_attempt_even_on_the_last_one() -> None:
@@ -190,14 +251,85 @@ def test_fail_buries_at_once_with_attempts_left() -> None:
     assert run(raising(Fail("no such customer"))) == Bury(Reason.FAIL, "no such customer")
 
 
-@pytest.mark.parametrize("after", ["soon", timedelta(minutes=1)])
-def test_a_time_that_is_no_number_is_an_error_of_the_handlers(after: Any) -> None:
+def refuse() -> None:
+    """Fails as a library does."""
+    raise ConnectionError("refused")
+
+
+@pytest.mark.case("H9")
+@pytest.mark.parametrize(
+    ("signal", "reason", "words"),
+    [
+        (partial(Retry, after=2), Reason.RETRY, "the handler asked for a retry"),
+        (partial(Retry, "later"), Reason.RETRY, "later"),
+        (partial(Fail, "no use"), Reason.FAIL, "no use"),
+        (Fail, Reason.FAIL, "the handler gave up"),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_the_cause_of_a_signal_stands_in_the_error_and_its_traceback_in_the_log(
+    signal: Callable[[], Retry | Fail], reason: Reason, words: str, named: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     def handler(payload: Any, context: Any) -> Any:
-        raise Retry(after=after)
+        try:
+            refuse()
+        except ConnectionError as error:
+            if named:
+                raise signal() from error
+            raise signal()  # noqa: B904
 
     outcome = run(handler)
+    assert isinstance(outcome, RetryLater | Bury)
+    assert (outcome.reason, outcome.message) == (reason, f"{words} (caused by ConnectionError: refused)")
+    (record,) = caplog.records
+    assert "ConnectionError: refused" in logging.Formatter().format(record)
+
+
+@pytest.mark.case("H9")
+def test_the_cause_of_a_snooze_stands_in_the_log_since_no_error_is_stored(caplog: pytest.LogCaptureFixture) -> None:
+    def handler(payload: Any, context: Any) -> Any:
+        raise Snooze(60) from ConnectionError("refused")
+
+    caplog.set_level(logging.INFO)
+    assert run(handler) == Return(60)
+    (record,) = caplog.records
+    assert "ConnectionError: refused" in logging.Formatter().format(record)
+
+
+@pytest.mark.case("H9")
+def test_a_signal_from_none_tells_no_cause(caplog: pytest.LogCaptureFixture) -> None:
+    def handler(payload: Any, context: Any) -> Any:
+        try:
+            refuse()
+        except ConnectionError:
+            raise Fail("no use") from None
+
+    assert run(handler) == Bury(Reason.FAIL, "no use")
+    assert not caplog.records
+
+
+@pytest.mark.case("H9")
+def test_a_cause_that_cannot_be_told_or_is_its_own_cause_ends_the_attempt_all_the_same() -> None:
+    def handler(payload: Any, context: Any) -> Any:
+        raise Retry("later", after=2) from Unspeakable()
+
+    assert run(handler) == RetryLater(Reason.RETRY, "later (caused by Unspeakable: (its text could not be made))", 2)
+    own = Retry("later", after=2)
+    own.__cause__ = own
+    outcome = run(raising(own))
     assert isinstance(outcome, RetryLater)
-    assert outcome.reason is Reason.ERROR
+    assert outcome.message == "later (caused by Retry: later)"
+
+
+@pytest.mark.case("H9")
+def test_a_cause_without_end_leaves_room_for_the_signals_own_words() -> None:
+    def handler(payload: Any, context: Any) -> Any:
+        raise Fail("no use") from ValueError("x" * 10**6)
+
+    outcome = run(handler)
+    assert isinstance(outcome, Bury)
+    assert outcome.message.startswith("no use (caused by ValueError: xxx")
+    assert len(outcome.message) == MESSAGE_CHARACTERS_MAX
 
 
 def test_words_that_cannot_be_told_do_not_take_the_runner_with_them() -> None:

@@ -70,7 +70,9 @@ HOMES = {
 }
 DRIVER_NAMES = {
     "dilamme.library": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
-    "dilamme.aws.database": {"psycopg.conninfo.make_conninfo"},
+    "dilamme.aws.database": {
+        *("psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo", "psycopg.pq.Conninfo"),
+    },
 }
 # The domain gets the time and the chance as arguments, and touches nothing.
 IMPURE_MODULES = {

@@ -20,6 +20,8 @@ class Attempt:
 
     attempt: int
     max_attempts: int
+    timeout_seconds: float = 60
+    overdue: bool = False
 
 
 left = st.builds(lambda spent, rest: Attempt(spent, spent + rest), st.integers(1, 24), st.integers(1, 24))
@@ -60,6 +62,14 @@ def test_a_job_whose_worker_is_lost_again_waits_for_its_backoff() -> None:
     outcome = after_loss(Attempt(2, 3), BACKOFF, 0.5)
     assert isinstance(outcome, RetryLater)
     assert outcome.delay_seconds == BACKOFF.delay_seconds(2, 0.5)
+
+
+@pytest.mark.case("H8")
+def test_a_job_whose_time_was_over_when_its_worker_was_lost_has_timed_out_and_waits_for_its_backoff() -> None:
+    message = "its worker's process ended, and its 2.5 s were over"
+    late = after_loss(Attempt(1, 3, timeout_seconds=2.5, overdue=True), BACKOFF, 0.5)
+    assert late == RetryLater(Reason.TIMEOUT, message, BACKOFF.delay_seconds(1, 0.5))
+    assert after_loss(Attempt(3, 3, timeout_seconds=2.5, overdue=True), BACKOFF, 0.5) == Bury(Reason.TIMEOUT, message)
 
 
 @pytest.mark.parametrize("most", [1, 3])

@@ -13,8 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
+from dilamme.aws import environment
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 
 TOKEN_SECONDS = 900  # AWS takes it for a login no longer than this; a connection outlives it
@@ -22,6 +24,8 @@ CERTIFICATES = Path(__file__).with_name("certificates") / "rds.pem"
 # The operating system's trusted certificates, on Amazon Linux and on Debian. libpq needs a file, and its own search for
 # one (sslrootcert=system) looks where the wheel was built.
 SYSTEM_CERTIFICATES = (Path("/etc/pki/tls/certs/ca-bundle.crt"), Path("/etc/ssl/certs/ca-certificates.crt"))
+
+_signer: tuple[Any, str | None] | None = None
 
 
 def conninfo() -> str:
@@ -31,20 +35,35 @@ def conninfo() -> str:
         ConfigurationError: no variable says where the database is, or the secret is incomplete.
         DatabaseUnavailable: Secrets Manager does not return the secret.
     """
-    if url := os.environ.get("DATABASE_URL"):
-        return url
-    if arn := os.environ.get("DILAMME_DATABASE_SECRET"):
-        return _conninfo(_with_address(_secret(arn)))
-    if os.environ.get("DILAMME_DATABASE_HOST"):
-        login = _with_address({"username": os.environ["DILAMME_DATABASE_USER"]})
-        return _conninfo({**login, "password": token(login["host"], int(login["port"]), login["username"])})
+    variables = environment.variables()
+    if url := variables.get("DATABASE_URL"):
+        return _unmisled(url)
+    if arn := variables.get("DILAMME_DATABASE_SECRET"):
+        return _unmisled(_conninfo(_with_address(_secret(arn))))
+    if variables.get("DILAMME_DATABASE_HOST"):
+        login = _with_address({"username": variables["DILAMME_DATABASE_USER"]})
+        password = token(login["host"], int(login["port"]), login["username"])
+        return _unmisled(_conninfo({**login, "password": password}))
     raise ConfigurationError("DATABASE_URL is not set: give the PostgreSQL to use")
+
+
+def hold_login() -> None:
+    """Makes what each later login needs of boto3 now, before users' code can change the variables that it is made from."""
+    global _signer  # noqa: PLW0603
+    variables = environment.variables()
+    if variables.get("DATABASE_URL"):
+        return
+    if variables.get("DILAMME_DATABASE_SECRET"):
+        _secrets_manager()
+    elif variables.get("DILAMME_DATABASE_HOST"):
+        _signer = _find_signer()
 
 
 def secret_has_changed() -> bool:
     """Fetches the secret again, after a login with the cached one was refused. True if another login is worth a try."""
-    arn = os.environ.get("DILAMME_DATABASE_SECRET")
-    if os.environ.get("DATABASE_URL") or not arn or not _secret.cache_info().currsize:
+    variables = environment.variables()
+    arn = variables.get("DILAMME_DATABASE_SECRET")
+    if variables.get("DATABASE_URL") or not arn or not _secret.cache_info().currsize:
         return False
     refused = _secret(arn)
     _secret.cache_clear()
@@ -59,10 +78,8 @@ def token(host: str, port: int, user: str) -> str:
     """
     from botocore.auth import SigV4QueryAuth  # noqa: PLC0415
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
-    from botocore.session import get_session  # noqa: PLC0415
 
-    session = get_session()
-    credentials, region = session.get_credentials(), session.get_config_variable("region")
+    credentials, region = _signer or _find_signer()
     if credentials is None or region is None:
         raise ConfigurationError("no AWS credentials or region to sign the login to the database with")
     request = AWSRequest("GET", f"https://{host}:{port}/", params={"Action": "connect", "DBUser": user})
@@ -71,12 +88,40 @@ def token(host: str, port: int, user: str) -> str:
     return str(request.url).removeprefix("https://")
 
 
+def _find_signer() -> tuple[Any, str | None]:
+    """AWS's credentials, which renew themselves, and the region."""
+    from botocore.session import get_session  # noqa: PLC0415
+
+    session = get_session()
+    return session.get_credentials(), session.get_config_variable("region")
+
+
+def _unmisled(conninfo: str) -> str:
+    """``conninfo``, and what libpq would else take from a PG* variable that users' code has changed."""
+    kept = environment.variables()
+    changed = [
+        option
+        for option in (() if kept is os.environ else Conninfo.get_defaults())
+        if option.envvar and os.environ.get(name := option.envvar.decode()) != kept.get(name)
+    ]
+    if not changed:
+        return conninfo
+    as_kept = {
+        option.keyword.decode(): kept.get((option.envvar or b"").decode(), (option.compiled or b"").decode())
+        for option in changed
+    }
+    try:
+        return make_conninfo("", **{**as_kept, **conninfo_to_dict(conninfo)})
+    except Exception:  # no connection string: who connects says so, without the password
+        return conninfo
+
+
 def _with_address(login: Mapping[str, Any]) -> dict[str, Any]:
     """The login, completed with host, port and name: RDS keeps a master's secret without them."""
     address = {
-        "host": os.environ.get("DILAMME_DATABASE_HOST"),
-        "port": os.environ.get("DILAMME_DATABASE_PORT"),
-        "dbname": os.environ.get("DILAMME_DATABASE_NAME"),
+        "host": environment.variables().get("DILAMME_DATABASE_HOST"),
+        "port": environment.variables().get("DILAMME_DATABASE_PORT"),
+        "dbname": environment.variables().get("DILAMME_DATABASE_NAME"),
     }
     return {"port": 5432, "dbname": "postgres", **{name: value for name, value in address.items() if value}, **login}
 
@@ -84,7 +129,7 @@ def _with_address(login: Mapping[str, Any]) -> dict[str, Any]:
 def _conninfo(login: Mapping[str, Any]) -> str:
     if missing := {"host", "username", "password"} - login.keys():
         raise ConfigurationError(f"the database's secret has no {' and no '.join(sorted(missing))}: add it")
-    wanted = os.environ.get("DILAMME_DATABASE_CERTIFICATES") or "rds"
+    wanted = environment.variables().get("DILAMME_DATABASE_CERTIFICATES") or "rds"
     certificates = CERTIFICATES if wanted == "rds" else Path(wanted)
     if wanted == "system":
         found = [path for path in SYSTEM_CERTIFICATES if path.exists()]

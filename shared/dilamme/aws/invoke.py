@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+
+from dilamme.aws import environment
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -26,7 +27,8 @@ def _client() -> "LambdaClient":
         retries={"mode": "standard", "total_max_attempts": 2},
         max_pool_connections=32,
     )
-    return boto3.client("lambda", config=config)
+    with environment.as_kept():
+        return boto3.client("lambda", config=config)
 
 
 def prepare() -> None:
@@ -44,5 +46,5 @@ def invoke(function: str, event: Mapping[str, Any]) -> None:
         answer = _client().invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(event).encode())
         # It is empty, but must be read: else the next call cannot use its connection, and makes a TLS handshake more.
         answer["Payload"].read()
-    except (BotoCoreError, ClientError, ValueError) as error:  # the last: an endpoint that is no URL
+    except Exception as error:  # not only boto3's own: handlers share this process, and may make every warning an error
         raise InvokeFailed(f"{function} could not be invoked: {error}") from error

@@ -1,9 +1,9 @@
 """Logs and metrics of the functions, as JSON and EMF on standard output."""
 
 import json
-import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from aws_lambda_powertools import Logger
@@ -12,11 +12,10 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
+from dilamme.aws import log
+
 NAMESPACE = "Dilamme"
 VALUES_MAX = 25
-
-# Not sys.stdout, which a handler may redirect, or close, for all threads at once.
-STANDARD_OUTPUT = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
 
 # Every metric of ours, by the service that emits it. A name that is not here cannot be emitted: each metric costs money
 # every month, and a test holds the dashboard and the alarms against this table.
@@ -76,7 +75,8 @@ class Meter:
         if self._emf.metric_set and not is_metrics_disabled():
             line = json.dumps(self._emf.serialize_metric_set(), separators=(",", ":"))
             self._emf.clear_metrics()
-            STANDARD_OUTPUT.write(f"{line}\n")
+            with suppress(OSError, ValueError):  # the stream may be gone: a job does not fail for a metric
+                log.STANDARD_OUTPUT.write(f"{line}\n")
 
 
 def spread(values: Sequence[timedelta]) -> Sequence[timedelta]:
@@ -93,17 +93,7 @@ def spread(values: Sequence[timedelta]) -> Sequence[timedelta]:
 def set_up(service: str) -> tuple[Logger, Meter]:
     """The function's logger and meter; the package's own loggers write through the same formatter."""
     logger = Logger(service=service, use_rfc3339=True, utc=True)
-    package = logging.getLogger("dilamme")
-    handler = logging.StreamHandler()
-    handler.setFormatter(LambdaPowertoolsFormatter(use_rfc3339=True, utc=True, service=service))
-    package.handlers = [handler]
-    package.setLevel(logger.log_level)
-    package.propagate = False
+    # Without the serialized stack trace: the text says the same, and the other has no bounds.
+    formatter = LambdaPowertoolsFormatter(use_rfc3339=True, utc=True, service=service, serialize_stacktrace=False)
+    log.hold(formatter, logger.log_level)
     return logger, Meter(service)
-
-
-def enable_loggers(logger: Logger) -> None:
-    """Enables our loggers again: `logging.config` in a user's module disables every logger that it does not name."""
-    for name, found in list(logging.root.manager.loggerDict.items()):
-        if isinstance(found, logging.Logger) and f"{name}.".startswith(("dilamme.", f"{logger.name}.")):
-            found.disabled = False

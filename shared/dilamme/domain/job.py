@@ -88,7 +88,10 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A running job for the rescue, which knows no handler: its fence, and the values that decide on another attempt."""
+    """A running job for the rescue, which knows no handler: its fence, and the values that decide on another attempt.
+
+    ``overdue``: its worker is known to have been lost, and the job has had its time.
+    """
 
     id: UUID
     type: str
@@ -96,8 +99,10 @@ class Held:
     token: UUID
     series_id: UUID | None
     max_attempts: int
+    timeout_seconds: float
     backoff_base_seconds: float
     backoff_cap_seconds: float
+    overdue: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,24 @@ def after_failure(
     return RetryLater(reason, message, delay)
 
 
-def after_loss(job: Attempted, backoff: Backoff, rand: float) -> RetryLater | Bury:
-    """The end of a job whose worker's process ended. The first time it runs again at once: most likely it is not at fault."""
+class Lost(Attempted, Protocol):
+    """The fields that the decision on a lost job needs."""
+
+    @property
+    def timeout_seconds(self) -> float: ...
+    @property
+    def overdue(self) -> bool: ...
+
+
+def after_loss(job: Lost, backoff: Backoff, rand: float) -> RetryLater | Bury:
+    """The end of a job whose worker's process ended.
+
+    The first time it runs again at once: most likely it is not at fault. One whose time was over may be: a handler that holds
+    the interpreter past its timeout ends its process.
+    """
+    if job.overdue:
+        message = f"its worker's process ended, and its {job.timeout_seconds:g} s were over"
+        return after_failure(job, Reason.TIMEOUT, message, backoff, rand)
     after_seconds = 0.0 if job.attempt == 1 else None
     return after_failure(
         job, Reason.WORKER_LOST, "the worker's process ended before the job did", backoff, rand, after_seconds
@@ -77,8 +93,10 @@ def after_loss(job: Attempted, backoff: Backoff, rand: float) -> RetryLater | Bu
 
 def shorten(message: str) -> str:
     """``message`` in a form that PostgreSQL can hold: no NUL, no half surrogate pair, `MESSAGE_CHARACTERS_MAX` at most."""
-    clean = message.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
-    if len(clean) <= MESSAGE_CHARACTERS_MAX:
+    # Cut first: a text may have fifty million characters, and each step copies it.
+    cut = message if len(message) <= MESSAGE_CHARACTERS_MAX else message[:MESSAGE_CHARACTERS_MAX]
+    clean = cut.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    if cut is message:
         return clean
-    cut = f" … ({len(clean)} characters)"
-    return clean[: MESSAGE_CHARACTERS_MAX - len(cut)] + cut
+    end = f" … ({len(message)} characters)"
+    return clean[: MESSAGE_CHARACTERS_MAX - len(end)] + end

@@ -4,6 +4,8 @@ import importlib
 import sys
 from pathlib import Path
 
+from dilamme.handlers.fork import children_end_here
+
 DEMO = "demo"
 
 
@@ -13,4 +15,5 @@ def load_jobs(folder: Path, *, demo: bool) -> None:
     for file in sorted(folder.rglob("*.py")):
         name = ".".join(file.relative_to(folder).with_suffix("").parts)
         if not name.endswith("__init__") and (demo or name != DEMO):
-            importlib.import_module(f"{folder.name}.{name}")
+            with children_end_here():
+                importlib.import_module(f"{folder.name}.{name}")

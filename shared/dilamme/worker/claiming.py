@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 import psycopg
 
 from dilamme.domain.batch_size import BatchSize
-from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Return
 from dilamme.handlers.registry import JobType
@@ -177,8 +176,9 @@ class Claiming:
         """Puts prefetched jobs into the pool, if a fetch has ended."""
         try:
             claimed = self.prefetch.take()
-        except (DatabaseUnavailable, psycopg.Error) as error:
-            # The server has too many connections, or this one was lost. The loop's own connection claims again.
+        except Exception as error:
+            # The server has too many connections, or this one was lost; or users' code has spoilt something that opening
+            # one needs. The loop's own connection claims again.
             logger.warning("prefetch failed", extra={"error": str(error)})
             self.batch_size.deep = False
             self.recover(connection)

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psycopg
@@ -30,6 +31,8 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
     """
     loop = Loop(connection, worker, event.token)
     try:
+        if worker.watchdog is not None:  # it begins in a thread of its own, while the first claim is on its way
+            worker.watchdog.watch(loop.pool.watched_deadline, worker.longest_seconds())
         if not loop.start(event):
             logger.info("slot not ours: a doubled or late event", extra={"slot": event.slot})
             try:
@@ -46,9 +49,13 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
             loop.run()
             loop.pool.join()
     except BaseException:
-        logger.exception("worker failed")
+        with suppress(Exception):  # logging is shared with users' code: nothing may keep us from giving up
+            logger.exception("worker failed")
         loop.give_up()
         raise
+    finally:
+        if worker.watchdog is not None:
+            worker.watchdog.rest()
     return Drained(admitted=True, settled=loop.settling.settled)
 
 
@@ -64,7 +71,11 @@ def _run_inline(loop: Loop) -> None:
             loop.give_up()
 
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system gives no more threads: the next invocation would fare no better
+        loop.pool.lack = error
+        raise
     loop.pool.run()
     thread.join()
     if failure:

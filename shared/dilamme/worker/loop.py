@@ -15,15 +15,18 @@ completer of its own; this loop settles between two claims, which needs one conn
 """
 
 import logging
-import random
+import math
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Reason
-from dilamme.domain.outcome import Outcome, Return, after_failure
+from dilamme.domain.outcome import Complete, Outcome, Return, after_failure
 from dilamme.domain.worker_event import WorkerEvent
 from dilamme.handlers.context import Context
 from dilamme.store import dependencies, lanes, slots
@@ -32,7 +35,8 @@ from dilamme.store.reconnecting import Reconnecting
 from dilamme.usecases.settle import End, settle
 from dilamme.usecases.wake import wake_worker
 from dilamme.worker.claiming import LOST, POLL_SECONDS, Claiming
-from dilamme.worker.execute import execute, failed
+from dilamme.worker.execute import CHANCE, execute, failed
+from dilamme.worker.resolver import NoEventLoop, Resolver
 from dilamme.worker.settling import Settling
 from dilamme.worker.state import State
 from dilamme.worker.thread_pool import RunningJob, ThreadPool
@@ -57,8 +61,10 @@ class Loop:
         self._settings = settings
         self._policy = settings.policy
         self._token = token
+        self._watchdog = worker.watchdog
         # A runner sets it before it starts the first handler. Two runners may see False at once and both start: harmless.
         self._any_started = False
+        self._any_failed = False  # since the last look at what the process lacks
 
     def start(self, event: WorkerEvent) -> bool:
         """Takes the slot and the first jobs: those that the event names, else the most urgent. False if it is not ours."""
@@ -78,6 +84,9 @@ class Loop:
                 (job.claim.type, job.seconds) for job, outcome in ended if not isinstance(outcome, Return)
             )
             self.settling.unsettled += ended
+            if self._any_failed and self.pool.lack is None:
+                self._any_failed = False
+                self.pool.lack = _lack()
             self._watch()
             if not self._database.attempt(self._talk, LOST):
                 if self._worker.handler_seconds() < 0:
@@ -104,6 +113,9 @@ class Loop:
                 "handler past its timeout: this process will end",
                 extra={"job_ids": [str(job.claim.id) for job in overdue]},
             )
+            self.state.relieve()
+        if self.pool.lack is not None and not self.state.relieved:
+            logger.error("this process lacks what handlers need, and will end", extra={"error": str(self.pool.lack)})
             self.state.relieve()
         stale = self.pool.take_stale(now if self.state.leaving else now - self._settings.batch_wait_seconds)
         self.settling.unsettled += [(job, Return()) for job in stale]
@@ -136,9 +148,19 @@ class Loop:
                 return Return()
             self._any_started = True
             job.ends_by = job.started_at + min(timeout, room)
-            return execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
+            if self._watchdog is not None and job.ends_by < self._watchdog.expects:
+                self._watchdog.expect(job.ends_by)
+            outcome = execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
+        except NoEventLoop as error:
+            self.pool.lack = error
+            # It worked before: a neighbour has spoilt the process, and a fresh one will do better. If it never worked, the
+            # attempt has failed: returned, the job would come back for ever.
+            return Return() if Resolver.has_worked else failed(claim, error, self._policy)
         except BaseException as error:  # else it would end the runner's thread, and its job would run into the timeout
             return failed(claim, error, self._policy)
+        if outcome.__class__ is not Complete:
+            self._any_failed = True
+        return outcome
 
     def _reconnected(self) -> None:
         connection = self._database.connection
@@ -148,9 +170,13 @@ class Loop:
             self.state.relieve()
 
     def give_up(self) -> None:
-        """Ends the worker's work after an error that it cannot handle."""
+        """Ends the worker's work after an error that it cannot handle. What has not started is returned, if that is possible."""
+        unstarted = self.pool.take_stale(math.inf)
+        with suppress(Exception):  # the connection may be what failed: then the rescue frees them
+            settle(self._database.connection, [(job.claim, Return()) for job in unstarted])
+            unstarted = []
         self.pool.close()
-        if self.claiming.prefetch.close() or self.pool.jobs():
+        if self.claiming.prefetch.close() or unstarted or self.pool.jobs() or self.pool.lack is not None:
             # Handlers are running. A thread cannot be killed; if this call returned, it would run on in the next
             # invocation. So the process ends: the platform reports the loss, and the rescue frees our jobs.
             self._worker.end_process(1)
@@ -166,6 +192,8 @@ class Loop:
             wake_worker(connection, self._settings)
         if abandoned := self.pool.abandoned():
             self._end_with(abandoned)
+        elif self.pool.lack is not None:
+            self._worker.end_process(1)
         self.pool.close()
 
     def _end_with(self, abandoned: Sequence[RunningJob]) -> None:
@@ -175,7 +203,7 @@ class Loop:
             seconds = job.ends_by - job.started_at
             message = f"the handler was still running after {seconds:g} s: its process was ended"
             backoff = self._policy.backoff(job.job_type)
-            ends.append((job.claim, after_failure(job.claim, Reason.TIMEOUT, message, backoff, random.random())))
+            ends.append((job.claim, after_failure(job.claim, Reason.TIMEOUT, message, backoff, CHANCE())))
         done = settle(self._database.connection, ends).done
         # No worker is woken from here: during a slow invoke the retry could begin beside the handler that still runs. The
         # platform reports this process's end, and the rescue then wakes a worker.
@@ -183,3 +211,13 @@ class Loop:
             [(job.claim, outcome) for job, (_, outcome) in zip(abandoned, ends, strict=True) if job.claim.id in done]
         )
         self._worker.end_process(1)
+
+
+def _lack() -> Exception | None:
+    """Why this process can open no file or start no thread any more, if so. Asked after a failure, which that may have caused."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+        threading.Thread(target=int, daemon=True).start()
+    except (OSError, RuntimeError) as error:
+        return error
+    return None

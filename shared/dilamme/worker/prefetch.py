@@ -41,10 +41,16 @@ class Prefetch:
 
     def begin(self, fetch: Fetch) -> None:
         """Begins a fetch, after those under way."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
         future: Future[list[Claim]] = Future()
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system gives no more threads
+                future.set_exception(DatabaseUnavailable(str(error)))
+                self._fetches.append(future)
+                return
+            self._thread = thread
         self._fetches.append(future)
         self._asked.put((fetch, future))
 

@@ -66,4 +66,7 @@ class Settling:
     def observe(self, ends: Sequence[tuple[Claim, Outcome]]) -> None:
         """Counts settled jobs, and passes them to the worker's observer."""
         self.settled += len(ends)
-        self._observe(ends)
+        try:
+            self._observe(ends)
+        except Exception:  # metrics are made by libraries that are shared with users' code, and the jobs are settled
+            logger.exception("metrics lost")

@@ -3,7 +3,7 @@
 The loop's thread calls the first half of `ThreadPool`, the runners' threads the second half.
 """
 
-import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -16,8 +16,9 @@ from uuid import UUID
 
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Outcome
+from dilamme.handlers import fork
 from dilamme.handlers.registry import JobType
-from dilamme.worker.resolver import Resolver
+from dilamme.worker.resolver import SPOIL_SECONDS, Resolver
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +62,9 @@ class ThreadPool:
         self._in_hand: set[RunningJob] = set()
         self._abandoned: list[RunningJob] = []
         self.runners: list[threading.Thread] = []
+        self.lack: Exception | None = None  # what this process has no more of: it must end, and another take its place
         self._open = True
+        self._generation = fork.generation
         lock = threading.Lock()
         self._happened = threading.Condition(lock)
         self._arrived = threading.Condition(lock)
@@ -79,8 +82,12 @@ class ThreadPool:
             missing = min(len(self._queue) - self._runners_waiting, self.concurrency - len(self.runners))
             for _ in range(missing):
                 runner = threading.Thread(target=self.run, daemon=True)
+                try:
+                    runner.start()
+                except RuntimeError as error:  # the system gives no more threads
+                    self.lack = error
+                    return
                 self.runners.append(runner)
-                runner.start()
 
     def _enqueue(self, jobs: list[RunningJob]) -> None:
         self._queue.extend(jobs)
@@ -174,6 +181,10 @@ class ThreadPool:
         """The time at which the first running handler reaches its timeout; infinity if none runs."""
         return min((job.ends_by for job in self._running()), default=float("inf"))
 
+    def watched_deadline(self) -> float:
+        """`first_deadline`; or no time at all, if the only handlers that run are those that were given up."""
+        return -math.inf if self._abandoned and not self._running() else self.first_deadline()
+
     def available_runners(self, started_after: float) -> int:
         """The number of runners that are idle or began their job after ``started_after``."""
         stuck = sum(job.started_at < started_after for job in self._running())
@@ -189,23 +200,25 @@ class ThreadPool:
 
         The event loop is made for the first job: made earlier, it would delay the first claim.
         """
-        job = self._next()
-        if job is None:
-            return
-        with asyncio.Runner() as runner:
-            resolve = Resolver(runner).resolve
-            while job is not None:
-                self._started.add(job)
-                outcome = copy_context().run(self._execute, job, resolve)  # a job's context variables end with it
-                job.seconds = time.monotonic() - job.started_at
-                self._started.discard(job)
-                if not job.abandoned:
-                    self._done.append((job, outcome))
-                    self._wake_loop()
-                job = self._next()
+        resolver = Resolver()
+        resolve = resolver.resolve
+        seconds = math.inf
+        while (job := self._next()) is not None:
+            self._started.add(job)
+            if seconds > SPOIL_SECONDS:  # of the job before
+                resolver.prepare()
+            outcome = copy_context().run(self._execute, job, resolve)  # a job's context variables end with it
+            job.seconds = seconds = time.monotonic() - job.started_at
+            self._started.discard(job)
+            if not job.abandoned:
+                self._done.append((job, outcome))
+                self._wake_loop()
+        resolver.close()
 
     def ask(self, job_id: UUID) -> dict[UUID, Any]:
-        """The results of a job's dependencies, fetched by the loop on its connection."""
+        """The results of a job's dependencies, fetched by the loop on its connection; RuntimeError in a child process."""
+        if fork.generation != self._generation:
+            raise RuntimeError("a child process has no dependency_results: read them before it is forked")
         future: Future[dict[UUID, Any]] = Future()
         self._asked.append((job_id, future))
         self._wake_loop()

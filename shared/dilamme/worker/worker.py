@@ -10,6 +10,7 @@ from dilamme.handlers.registry import Registry
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
 from dilamme.worker.settling import Observe
+from dilamme.worker.watchdog import Watchdog
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,12 @@ class Worker:
     connect: Callable[[], Connection]  # one more, beside the first
     observe: Observe = lambda ends: None
     end_process: Callable[[int], Any] = os._exit
+    watchdog: Watchdog | None = None  # none where a process must not end, as in tests
+
+    def longest_seconds(self) -> float:
+        """The longest timeout of any type."""
+        policy = self.settings.policy
+        return max([policy.timeout_seconds, *(policy.timeout(one) for one in self.registry.values())])
 
     def hold_seconds(self) -> float:
         """The seconds for which a slot or a job is ours: longer than the platform lets us live."""

@@ -59,8 +59,11 @@ SET status = 'pending', attempt = job.attempt - 1, started_at = CASE WHEN job.at
 RETURNING job.id
 
 -- name: held_by
--- The claims under a worker's token: after a lost COMMIT, or when the platform reports that worker lost.
+-- The claims under a worker's token: after a lost COMMIT, or when the platform reports that worker lost. A job whose time is
+-- over then was most likely the reason, or its worker would have recorded its end.
 SELECT job.id, job.type, job.attempt, job.token, job.series_id,
+       dilamme.clock() - job.started_at
+           >= coalesce(job_type.timeout_seconds, %(timeout_seconds)s) * interval '1 second' AS overdue,
 -- include: policy
 FROM dilamme.jobs AS job
 -- include: with_its_type
@@ -68,8 +71,8 @@ WHERE job.status = 'running' AND job.lease_expires_at IS NOT NULL AND job.worker
 ORDER BY job.id
 
 -- name: expired
--- Claims whose lease has run out, whoever held them.
-SELECT job.id, job.type, job.attempt, job.token, job.series_id,
+-- Claims whose lease has run out, whoever held them. It is longer than any timeout, and so tells nothing of it.
+SELECT job.id, job.type, job.attempt, job.token, job.series_id, false AS overdue,
 -- include: policy
 FROM dilamme.jobs AS job
 -- include: with_its_type

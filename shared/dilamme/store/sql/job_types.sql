@@ -25,5 +25,6 @@ coalesce(job.max_attempts, job_type.max_attempts, %(max_attempts)s)
 -- fragment: policy
 -- include: attempts_allowed
        AS max_attempts,
+       coalesce(job_type.timeout_seconds, %(timeout_seconds)s) AS timeout_seconds,
        coalesce(job_type.backoff_base_seconds, %(backoff_base_seconds)s) AS backoff_base_seconds,
        coalesce(job_type.backoff_cap_seconds, %(backoff_cap_seconds)s) AS backoff_cap_seconds
