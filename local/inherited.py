@@ -36,6 +36,6 @@ def for_functions(variables: Mapping[str, str], *, own_database: bool) -> dict[s
 
 def loopback_without_proxy(variables: Mapping[str, str]) -> dict[str, str]:
     """Handlers may need the proxy; what is on this machine, it cannot reach. The name is read in either case."""
-    named = [variables[name] for name in ("no_proxy", "NO_PROXY") if variables.get(name)]
-    direct = "*" if "*" in named else ",".join([*named, *LOOPBACK])
+    named = ",".join(variables.get(name, "") for name in ("no_proxy", "NO_PROXY")).split(",")
+    direct = "*" if "*" in named else ",".join(dict.fromkeys([*filter(None, named), *LOOPBACK]))
     return {"no_proxy": direct, "NO_PROXY": direct}

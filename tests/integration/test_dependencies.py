@@ -10,9 +10,11 @@ import pytest
 
 from dilamme.domain.errors import InvalidInput
 from dilamme.scheduler.maintenance import sweep
+from dilamme.store import dependencies
 from dilamme.store.connection import Connection
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
+from dilamme.worker import loop
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
 from tests.support.clock import Clock
@@ -272,3 +274,48 @@ def test_the_sweep_comes_round_to_every_blocked_job(connection: Connection, sche
     connection.execute("UPDATE dilamme.jobs SET unmet_dependencies = 2 WHERE id = %s", (children[-1],))
     sweeper = enter("scheduler")
     assert [sweep(sweeper, scheduler.leader.epoch) for _ in range(4)] == [0, 0, 1, 0]
+
+
+@pytest.mark.case("W4")
+def test_results_that_are_too_much_together_come_one_by_one(
+    connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W4: twelve parents, of whose results three fit; one has none."""
+    monkeypatch.setattr(loop, "RESULTS_CHARACTERS_MAX", 10_000)
+    seen: dict[UUID, Any] = {}
+    fetched: list[UUID] = []
+    one = dependencies.dependency_result
+
+    def counting(connection: Connection, job_id: UUID, parent_id: UUID) -> Any:
+        fetched.append(parent_id)
+        return one(connection, job_id, parent_id)
+
+    monkeypatch.setattr(dependencies, "dependency_result", counting)
+
+    @workshop.registry.job("test.join")
+    def join(payload: Any, context: Any) -> None:
+        results = context.dependency_results
+        assert len(results) == 13
+        assert fetched == []
+        seen.update(results)
+        assert results.get(UUID(int=1)) is None
+        with pytest.raises(KeyError):
+            results[UUID(int=1)]
+
+    payloads = [None, *(f"{number:02}" * 1500 for number in range(12))]
+    parents = put_many(connection, [{"payload": payload} for payload in payloads])
+    put(connection, type="test.join", dependency_ids=parents)
+    workshop.work()
+    assert tally(connection) == {"completed": 14}
+    assert seen == dict(zip(parents, payloads, strict=True))
+    assert len(fetched) == 9
+
+
+@pytest.mark.case("W4")
+def test_a_result_is_handed_to_the_dependents_alone(connection: Connection) -> None:
+    parent, other = put_many(connection, [{}, {}])
+    child = put(connection, dependency_ids=[parent])
+    complete(connection, *claim(connection))
+    assert dependencies.dependency_result(connection, child, parent) is None
+    with pytest.raises(IndexError):
+        dependencies.dependency_result(connection, child, other)

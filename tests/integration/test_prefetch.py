@@ -1,5 +1,6 @@
 """A worker that claims ahead on a second connection: nothing is run twice, nothing lost, whatever becomes of it."""
 
+import random
 import threading
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.domain.job import Claim
 from dilamme.store import lanes
 from dilamme.store.connection import Connection
+from dilamme.worker import claiming
 from tests.integration.workshop import Workshop
 from tests.support.entrance import Enter
 from tests.support.jobs import ECHO, claim, put_many, tally
@@ -165,6 +167,49 @@ def test_a_claim_of_large_payloads_takes_fewer(
     assert quick.work().settled == BATCH + 50
     assert seen[0][0] == BATCH
     assert {most for most, _ in seen[1:]} == {20}
+
+
+@pytest.mark.case("W1")
+def test_a_claim_of_large_payloads_after_small_ones_stops_at_its_most_characters(
+    connection: Connection, quick: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W1: what was learnt from echoes says nothing of what comes next."""
+    claimed: list[int] = []
+    learn = batch_size.BatchSize.learn
+
+    def watching(self: batch_size.BatchSize, claims: Sequence[Claim]) -> bool:
+        claimed.append(sum(one.payload_characters for one in claims))
+        return learn(self, claims)
+
+    monkeypatch.setattr(batch_size.BatchSize, "learn", watching)
+    monkeypatch.setattr(claiming, "BATCH_CHARACTERS_MAX", 20_000)
+    monkeypatch.setattr(batch_size, "BATCH_CHARACTERS_MAX", 20_000)
+    put_many(connection, [{"priority": 1}] * (2 * BATCH))
+    # Of which PostgreSQL stores one as it is and compresses the other.
+    large = [{"payload": random.Random(7).randbytes(495).hex()}, {"payload": "x" * 3_000}]
+    put_many(connection, large * 40)
+    assert quick.work().settled == 2 * BATCH + 80
+    assert max(claimed) <= 20_000
+    assert tally(connection) == {"completed": 2 * BATCH + 80}
+
+
+def test_a_payload_that_is_longer_than_a_claim_may_be_is_claimed_alone(
+    connection: Connection, quick: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "BATCH_CHARACTERS_MAX", 20_000)
+    put_many(connection, [{"payload": "x" * 50_000}, {"payload": "y" * 50_000}, {}])
+    assert quick.work().settled == 3
+
+
+def test_many_large_payloads_are_read_as_they_run(
+    connection: Connection, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "AT_ONCE_CHARACTERS_MAX", 10_000)
+    payloads: list[dict[str, Any]] = [{"text": f"{number}" * 3_000, "list": [1, {"a": None}]} for number in range(5)]
+    put_many(connection, [{"payload": payload} for payload in payloads])
+    workshop.work()
+    assert sorted(payload["text"] for payload, _ in workshop.ran) == sorted(payload["text"] for payload in payloads)
+    assert all(payload["list"] == [1, {"a": None}] for payload, _ in workshop.ran)
 
 
 def _watch_claims(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ What is right must pass mypy --strict. What is wrong carries the error that mypy
 that nothing needs, so a type that grows too loose fails here too.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, assert_type
 from uuid import UUID
@@ -39,7 +39,7 @@ def send(payload: dict[str, str], context: Context) -> str:
     assert_type(context.max_attempts, int)
     assert_type(context.deadline, datetime)
     assert_type(context.remaining_seconds(), float)
-    assert_type(context.dependency_results, dict[UUID, Any])
+    assert_type(context.dependency_results, Mapping[UUID, Any])
     context.logger.info("to %s", payload["to"])
     context.attempt = 2  # type: ignore[misc]
     return "sent"

@@ -29,7 +29,7 @@ SETTINGS = Settings()
 PARENT = UUID(int=7)
 
 
-def a_context(job: Claim, ask: Callable[[UUID], dict[UUID, Any]] = lambda job_id: {}) -> Context:
+def a_context(job: Claim, ask: Callable[[UUID, UUID | None], Any] = lambda job_id, parent_id: ({}, [])) -> Context:
     """A context with a minute left."""
     return Context(job, time.monotonic() + 60.0, ask)
 
@@ -431,7 +431,7 @@ def test_a_failure_waits_for_the_backoff_of_its_type() -> None:
 
 def test_the_deadline_is_in_utc_and_as_far_away_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    job_context = Context(claim(), 1060.0, lambda job_id: {})
+    job_context = Context(claim(), 1060.0, lambda job_id, parent_id: ({}, []))
     before = datetime.now(UTC)
     assert before + timedelta(seconds=60) <= job_context.deadline <= datetime.now(UTC) + timedelta(seconds=60)
     monkeypatch.setattr(time, "monotonic", lambda: 1047.5)
@@ -442,9 +442,9 @@ def test_the_deadline_is_in_utc_and_as_far_away_as_there_is_time(monkeypatch: py
 def test_the_results_of_dependencies_are_asked_for_once_and_only_if_they_are_wanted() -> None:
     asked: list[UUID] = []
 
-    def ask(job_id: UUID) -> dict[UUID, Any]:
+    def ask(job_id: UUID, parent_id: UUID | None) -> Any:
         asked.append(job_id)
-        return {PARENT: [1]}
+        return {PARENT: [1]}, []
 
     job_context = a_context(claim(), ask)
     assert asked == []

@@ -166,7 +166,7 @@ print(handler.configuration.worker_function)
 """
     client, proxies, variables, function = run(worker, program, **OURS, DILAMME_WORKER_FUNCTION="ours").splitlines()
     assert json.loads(client) == ["OURS", None, "eu-west-1", "https://lambda.eu-west-1.amazonaws.com"]
-    assert json.loads(proxies) == {}
+    assert json.loads(proxies).keys() <= {"no"}  # what needs no proxy, the shell may say
     assert json.loads(variables) == THEIRS
     assert function == "ours"
 

@@ -16,7 +16,7 @@ import pytest
 
 from dilamme.domain.outcome import Complete, Outcome
 from dilamme.handlers.registry import JobType
-from dilamme.worker.thread_pool import Done, Execute, RunningJob, ThreadPool
+from dilamme.worker.thread_pool import Done, Execute, Question, RunningJob, ThreadPool
 from tests.support.waiting import wait_until
 from tests.unit.claims import claim
 
@@ -468,8 +468,8 @@ def test_a_handler_that_asks_waits_for_the_loops_answer() -> None:
 
     with working(execute, concurrency=1) as pool:
         pool.add([job(1)])
-        job_id, answer = _asked(pool)
-        assert job_id == UUID(int=1)
+        question, answer = _asked(pool)
+        assert question == (UUID(int=1), None)
         assert pool.asked() == []
         answer.set_result({UUID(int=2): "result"})
         ((_, outcome),) = collect(pool, 1)
@@ -491,7 +491,7 @@ def test_an_answer_that_fails_is_raised_in_the_handler() -> None:
         assert [outcome for _, outcome in collect(pool, 1)] == [Complete(None)]
 
 
-def _asked(pool: ThreadPool) -> tuple[UUID, "Future[dict[UUID, Any]]"]:
+def _asked(pool: ThreadPool) -> tuple[Question, "Future[Any]"]:
     while not (asked := pool.asked()):
         pool.collect(PATIENCE_SECONDS)
     return asked[0]

@@ -6,7 +6,7 @@ from dilamme.domain.durations import Durations
 from dilamme.domain.job import Claim
 
 DEEP_JOBS_MIN = 100  # a full claim of so many shows short jobs and a deep backlog: a second connection pays
-BATCH_CHARACTERS_MAX = 16_000_000  # of payloads in one claim, estimated by the last claim's: a worker's memory is small
+BATCH_CHARACTERS_MAX = 16_000_000  # of payloads in one claim: a worker's memory is small, and it holds three claims
 REACH_MIN = 32
 REACH_MAX = 10_000
 
@@ -43,6 +43,8 @@ class BatchSize:
         short = len(claims) < self.limit
         if claims:
             characters = sum([one.payload_characters for one in claims])
+            if characters + characters // len(claims) > BATCH_CHARACTERS_MAX:
+                short = False  # cut by its size: there may be more
             self._limit_by_size = max(1, BATCH_CHARACTERS_MAX * len(claims) // characters)
             self.limit = min(self.limit, self._limit_by_size)
             # A short claim in a deep backlog: rivals held the jobs that it looked at. Look further down, for a while.

@@ -65,6 +65,13 @@ class Head:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadPayload:
+    """A payload that is still text: one of many large ones, of which each is read when its job runs."""
+
+    text: str
+
+
 class Claim(NamedTuple):
     """A job that a worker has claimed. (id, attempt, token) is the fence of every later statement.
 

@@ -2,9 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -21,13 +22,34 @@ class _JobLogger(logging.LoggerAdapter[logging.Logger]):
         return msg, kwargs
 
 
+class _DependencyResults(Mapping[UUID, Any]):
+    def __init__(self, here: Mapping[UUID, Any], further: Iterable[UUID], fetch: Callable[[UUID], Any]) -> None:
+        self._here = here
+        self._further = dict.fromkeys(further)
+        self._fetch = fetch
+
+    def __getitem__(self, job_id: UUID) -> Any:
+        if job_id in self._further:
+            return self._fetch(job_id)
+        return self._here[job_id]
+
+    def __iter__(self) -> Iterator[UUID]:
+        return chain(self._here, self._further)
+
+    def __len__(self) -> int:
+        return len(self._here) + len(self._further)
+
+    def __repr__(self) -> str:
+        return f"<the results of {len(self)} dependencies>"
+
+
 class Context:
     """The job that a handler runs for: its id, its attempt, its time, its logger, the results of its dependencies.
 
     One is made for every job, so parts that few handlers use are made at their first use.
     """
 
-    def __init__(self, claim: Claim, ends_by: float, ask: Callable[[UUID], dict[UUID, Any]]) -> None:
+    def __init__(self, claim: Claim, ends_by: float, ask: Callable[[UUID, UUID | None], Any]) -> None:
         self._claim = claim
         self._ends_by = ends_by  # monotonic seconds
         self._ask = ask
@@ -67,6 +89,11 @@ class Context:
         return _JobLogger(logger, {"job_id": str(self.job_id), "job_type": self.type, "attempt": self.attempt})
 
     @cached_property
-    def dependency_results(self) -> dict[UUID, Any]:
-        """The results of the jobs that this one waited for, by their ids; fetched at the first use."""
-        return self._ask(self.job_id)
+    def dependency_results(self) -> Mapping[UUID, Any]:
+        """The results of the jobs that this one waited for, by their ids; fetched at the first use.
+
+        The first four million characters of them are fetched together and kept. Of what is more, each is fetched whenever it
+        is asked for, and not kept: a thousand of the largest results would not fit into a worker's memory.
+        """
+        here, further = self._ask(self.job_id, None)
+        return _DependencyResults(here, further, partial(self._ask, self.job_id))

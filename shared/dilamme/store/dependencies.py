@@ -47,9 +47,17 @@ def edges_of(connection: Connection, ids: Collection[UUID]) -> list[tuple[UUID, 
     return [(row["child_id"], row["parent_id"]) for row in fetch(connection, "edges_of", {"ids": list(ids)})]
 
 
-def dependency_results(connection: Connection, job_id: UUID) -> dict[UUID, Any]:
-    """The results of the jobs that this one waited for, by their ids."""
-    return {row["id"]: row["result"] for row in fetch(connection, "dependency_results", {"id": job_id})}
+def dependency_results(connection: Connection, job_id: UUID, characters: int) -> tuple[dict[UUID, Any], list[UUID]]:
+    """The results of the jobs that this one waited for, by their ids: the first, up to ``characters``; the ids of the rest."""
+    rows = fetch(connection, "dependency_results", {"id": job_id, "characters": characters})
+    return {row["id"]: row["result"] for row in rows if row["is_here"]}, [
+        row["id"] for row in rows if not row["is_here"]
+    ]
+
+
+def dependency_result(connection: Connection, job_id: UUID, parent_id: UUID) -> Any:
+    """The result of one job that this one waited for."""
+    return fetch(connection, "dependency_result", {"id": job_id, "parent_id": parent_id})[0]["result"]
 
 
 def release(connection: Connection, ids: Collection[UUID]) -> list[bool]:

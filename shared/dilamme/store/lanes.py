@@ -7,8 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from dilamme.domain.job import Claim, Head
+from dilamme.domain.batch_size import BATCH_CHARACTERS_MAX
+from dilamme.domain.job import Claim, Head, UnreadPayload
 from dilamme.store.connection import Connection, fetch, fetch_tuples
+
+# Read, a payload may take twenty times the memory of its text. Many large ones are read one by one, as they run.
+AT_ONCE_CHARACTERS_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Terms:
     lease_seconds: float
     ageing_seconds: float
     max_attempts: int  # the setting, for a job if neither it nor its type gives a value
+    characters: int = BATCH_CHARACTERS_MAX  # of payloads
 
 
 def lane_heads(connection: Connection, reach: int) -> list[Head]:
@@ -51,9 +56,12 @@ def claim_handed(
 
 
 def _claims(rows: Sequence[tuple[Any, ...]], token: UUID) -> list[Claim]:
-    payloads = json.loads(
-        "[" + ",".join([row[-1] for row in rows]) + "]"
-    )  # one call, since its overhead is most of the work
+    texts = [row[-1] for row in rows]
+    payloads: list[Any]
+    if sum(map(len, texts)) <= AT_ONCE_CHARACTERS_MAX:
+        payloads = json.loads("[" + ",".join(texts) + "]")  # one call, since its overhead is most of the work
+    else:
+        payloads = [UnreadPayload(text) for text in texts]
     return [Claim._make((*row[:-1], payload, len(row[-1]), token)) for row, payload in zip(rows, payloads, strict=True)]
 
 
@@ -63,6 +71,7 @@ def _parameters(terms: Terms, token: UUID) -> dict[str, object]:
         "worker": terms.worker,
         "limit": terms.limit,
         "reach": terms.reach,
+        "characters": terms.characters,
         "idle": terms.idle,
         "lease": timedelta(seconds=terms.lease_seconds),
         # NULL turns ageing off: no ready time lies before it.

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from dilamme.domain.batch_size import BatchSize
+from dilamme.domain.batch_size import BATCH_CHARACTERS_MAX, BatchSize
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Return
 from dilamme.handlers.registry import JobType
@@ -73,6 +73,7 @@ class Claiming:
             lease_seconds=self._worker.hold_seconds(),
             ageing_seconds=settings.ageing_seconds,
             max_attempts=settings.max_attempts,
+            characters=BATCH_CHARACTERS_MAX,
         )
 
     def start(self, database: Reconnecting, slot: int) -> bool:

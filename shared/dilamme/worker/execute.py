@@ -1,5 +1,6 @@
 """Run one handler and say how its attempt ended."""
 
+import json
 import logging
 import random
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from dilamme.domain.job import Claim, Reason
+from dilamme.domain.job import Claim, Reason, UnreadPayload
 from dilamme.domain.outcome import Bury, Complete, Outcome, Return, after_failure, shorten
 from dilamme.domain.policy import Policy
 from dilamme.domain.retry import Backoff
@@ -45,7 +46,10 @@ def execute(
     """
     born = fork.generation
     try:
-        result = resolve(job_type.handler(claim.payload, context))
+        payload = claim.payload
+        if payload.__class__ is UnreadPayload:
+            payload = json.loads(payload.text)
+        result = resolve(job_type.handler(payload, context))
         if fork.generation != born:
             fork.end_child()
         return _NOTHING if result is None else Complete(_result_text(result))

@@ -45,6 +45,7 @@ from dilamme.worker.worker import Worker
 logger = logging.getLogger("dilamme.drain")
 
 RETRY_SECONDS = 0.2  # before the turn after a lost connection
+RESULTS_CHARACTERS_MAX = 4_000_000  # of a job's dependencies, fetched together; what is more comes one by one
 
 
 class Loop:
@@ -126,9 +127,12 @@ class Loop:
         if self.settling.unsettled:
             self.settling.settle_ended(connection)
         self.claiming.take_prefetched(connection)
-        for job_id, future in self.pool.asked():
+        for (job_id, parent_id), future in self.pool.asked():
             try:
-                future.set_result(dependencies.dependency_results(connection, job_id))
+                if parent_id is None:
+                    future.set_result(dependencies.dependency_results(connection, job_id, RESULTS_CHARACTERS_MAX))
+                else:
+                    future.set_result(dependencies.dependency_result(connection, job_id, parent_id))
             except Exception as error:
                 future.set_exception(error)  # the handler may retry or fail
         if not self.state.leaving:

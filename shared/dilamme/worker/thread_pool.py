@@ -34,6 +34,7 @@ class RunningJob:
     abandoned: bool = False
 
 
+Question = tuple[UUID, UUID | None]  # a job, and one of its dependencies, or None for all
 Done = tuple[RunningJob, Outcome]
 Execute = Callable[[RunningJob, Callable[[Any], Any]], Outcome]
 
@@ -57,7 +58,7 @@ class ThreadPool:
         self._execute = execute
         self._queue: deque[RunningJob] = deque()
         self._done: deque[Done] = deque()
-        self._asked: deque[tuple[UUID, Future[dict[UUID, Any]]]] = deque()
+        self._asked: deque[tuple[Question, Future[Any]]] = deque()
         self._started: set[RunningJob] = set()
         self._in_hand: set[RunningJob] = set()
         self._abandoned: list[RunningJob] = []
@@ -113,8 +114,8 @@ class ThreadPool:
             self._nudged = True
             self._happened.notify()
 
-    def asked(self) -> list[tuple[UUID, "Future[dict[UUID, Any]]"]]:
-        """The handlers that wait for the results of their job's dependencies."""
+    def asked(self) -> list[tuple[Question, "Future[Any]"]]:
+        """The handlers that wait for the results of their job's dependencies, and what they ask for."""
         return [self._asked.popleft() for _ in range(len(self._asked))]
 
     def take_stale(self, claimed_before: float) -> list[RunningJob]:
@@ -215,12 +216,16 @@ class ThreadPool:
                 self._wake_loop()
         resolver.close()
 
-    def ask(self, job_id: UUID) -> dict[UUID, Any]:
-        """The results of a job's dependencies, fetched by the loop on its connection; RuntimeError in a child process."""
+    def ask(self, job_id: UUID, parent_id: UUID | None = None) -> Any:
+        """The results of a job's dependencies, or of one, fetched by the loop on its connection.
+
+        Raises:
+            RuntimeError: this is a child process.
+        """
         if fork.generation != self._generation:
             raise RuntimeError("a child process has no dependency_results: read them before it is forked")
-        future: Future[dict[UUID, Any]] = Future()
-        self._asked.append((job_id, future))
+        future: Future[Any] = Future()
+        self._asked.append(((job_id, parent_id), future))
         self._wake_loop()
         return future.result()
 

@@ -13,9 +13,22 @@ SELECT e.child_id, e.parent_id FROM unnest(%(child_ids)s::uuid[], %(parent_ids)s
 SELECT child_id, parent_id FROM dilamme.job_dependencies WHERE child_id = ANY(%(ids)s::uuid[])
 
 -- name: dependency_results
-SELECT parent.id, parent.result
+-- With the first results, as far as they are no more than `characters` together. The length of one is known without reading
+-- it, unless it is compressed.
+SELECT id, sum(length) OVER first <= %(characters)s AS is_here,
+       CASE WHEN sum(length) OVER first <= %(characters)s THEN result END AS result
+FROM (
+    SELECT parent.id, parent.result, CASE WHEN parent.result IS NULL THEN 0
+               WHEN pg_column_compression(parent.result) IS NULL THEN pg_column_size(parent.result)
+               ELSE octet_length(parent.result::text) END AS length
+    FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
+    WHERE edge.child_id = %(id)s) AS parent
+WINDOW first AS (ORDER BY id)
+
+-- name: dependency_result
+SELECT parent.result
 FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
-WHERE edge.child_id = %(id)s
+WHERE edge.child_id = %(id)s AND edge.parent_id = %(parent_id)s
 
 -- name: release
 -- A statement of its own, after the parents' rows are locked: its snapshot sees every child whose insertion held those
