@@ -78,7 +78,7 @@ format: $(READY) ## formats, and fixes what the linter can
 sql: $(READY) ## prints a statement of shared/dilamme/store/sql with its fragments in place: BLOCK=claim; lists all without
 	@PYTHONPATH=.:shared $(BIN)/python -m tools.sql $(BLOCK)
 
-soak: $(READY) ## kills, loses and doubles under load, then audits: SOAK_SECONDS=120 SOAK_SEED=…; ARGS=--verbose
+soak: $(READY) ## kills, loses and doubles under load, then audits and adds to tests/soak/ledger.jsonl: SOAK_SECONDS=120 SOAK_SEED=…; ARGS=--verbose
 	@PYTHONPATH=.:shared exec $(BIN)/python -m tests.soak $(ARGS)
 
 recovery: $(READY) ## measures how long after a kill a job runs again and the scheduler ticks again: ROUNDS=20
@@ -101,6 +101,7 @@ docs: $(READY) ## writes anew what the documents say of settings, routes, prices
 	@PYTHONPATH=.:shared $(BIN)/python -m tools.openapi_file
 	@PYTHONPATH=.:shared $(BIN)/python -m tools.cost --write
 	@$(BIN)/python -m tests.cases
+	@PYTHONPATH=.:shared $(BIN)/python -m tests.soak.ledger
 
 sam-validate: .venv-sam/ready ## checks template.yaml with SAM's own linter and the serverless rules
 	@$(SAM_OFFLINE) .venv-sam/bin/sam validate --lint

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.soak import ledger
 from tests.soak.soak import JOBS_PER_SECOND, soak
 
 
@@ -27,6 +28,7 @@ def main() -> int:
         shutil.rmtree(folder)
         return 130
     sys.stdout.write(f"{report}\n")
+    ledger.note(report, arguments.seconds)
     if report.violations or arguments.keep:
         sys.stdout.write(f"logs and journals: {folder}\n")
     else:

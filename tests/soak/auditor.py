@@ -59,7 +59,8 @@ def requests_are_stored_entirely_or_not_at_all(evidence: Evidence) -> Iterator[V
         if len(stored) not in (0, request.jobs) or stored != set(kept):
             what = f"of {request.jobs} jobs under {request.key} {len(stored)} are stored, its key names {len(kept)}"
             yield Violation(what, tuple(sorted(stored)))
-        if any(400 <= status < 500 for status in request.answers):
+        may_be_refused = any(parent in evidence.jobs and evidence.jobs[parent].gone_at for parent in request.parents)
+        if any(400 <= status < 500 for status in request.answers) and not may_be_refused:
             yield Violation(f"the valid request {request.key} was refused: {request.answers}")
     for job_id in by_key[None]:
         if evidence.jobs[job_id].series_id is None:
@@ -82,6 +83,27 @@ def jobs_have_ended_or_wait_visibly(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("ready, and nobody runs it", (job.id,))
         if not evidence.reasons_given.get(job.id):
             yield Violation("waits, and nobody says why", (job.id,))
+
+
+def only_what_is_old_and_needed_by_nobody_is_deleted(evidence: Evidence) -> Iterator[Violation]:
+    for job in evidence.jobs.values():
+        if job.gone_at is None:
+            continue
+        kept = timedelta(seconds=evidence.kept_seconds)
+        if job.status not in ENDED or job.finished_at is None or job.finished_at + kept > job.gone_at:
+            yield Violation(f"deleted at {job.gone_at} as {job.status} since {job.finished_at}", (job.id,))
+    for child, parent in evidence.edges:
+        if (gone_seq := evidence.jobs[parent].gone_seq) is not None:
+            before = [step for step in evidence.history.get(child, []) if step.seq < gone_seq]
+            if not before or before[-1].status not in ENDED:
+                yield Violation("a parent was deleted while its child was alive", (parent, child))
+
+
+def failed_parents_take_their_children_along(evidence: Evidence) -> Iterator[Violation]:
+    for child, parent in evidence.edges:
+        waits = evidence.jobs[child].status == "pending" and evidence.jobs[child].cancelled_with_parents
+        if waits and evidence.jobs[parent].status in ("dead", "cancelled"):
+            yield Violation("was to be cancelled with its parent, and waits", (child, parent))
 
 
 def confirmed_cancellations_hold(evidence: Evidence) -> Iterator[Violation]:
@@ -283,6 +305,8 @@ CHECKS: tuple[Check, ...] = (
     accepted_jobs_are_stored,
     requests_are_stored_entirely_or_not_at_all,
     jobs_have_ended_or_wait_visibly,
+    only_what_is_old_and_needed_by_nobody_is_deleted,
+    failed_parents_take_their_children_along,
     confirmed_cancellations_hold,
     nothing_is_left_unsent,
     slots_are_free,

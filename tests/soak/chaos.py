@@ -25,6 +25,7 @@ logger = logging.getLogger("soak")
 
 GAP_SECONDS_MAX = 2.5  # between two misfortunes, on average
 AWAY_SECONDS_MAX = 3
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename ~ '^dilamme_' AND random() < %s"
 Strike = Callable[["Chaos"], None]
 
 
@@ -40,6 +41,7 @@ class Chaos:
         self._gap_seconds = min(GAP_SECONDS_MAX, 0.8 * seconds / len(MISFORTUNES))
         self.rng = random.Random(f"{seed}/chaos")
         self.struck: Counter[str] = Counter()
+        self.number = 0
         self.kills = Journal(folder / "kills.jsonl")
         self._stopping = threading.Event()
         self._thread = LoudThread(self._run)
@@ -64,6 +66,7 @@ class Chaos:
             name, strike = bag.pop()
             logger.info("chaos: %s", name)
             self.struck[name] += 1
+            self.number += 1
             strike(self)
 
     # ===== what the misfortunes are made of
@@ -101,10 +104,19 @@ class Chaos:
         """Ends some or all of the functions' connections, wherever they are in their work."""
         share = self.rng.choice((0.3, 1.0))
         with psycopg.connect(self.stack.database_url, autocommit=True) as connection:
-            self.struck["connections cut"] += connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename ~ '^dilamme_' AND random() < %s",
-                (share,),
-            ).rowcount
+            self.struck["connections cut"] += connection.execute(CUT, (share,)).rowcount
+
+    def make_sessions_read_only(self) -> None:
+        """As a failover leaves them: those that live can no longer write, those that are opened later can."""
+        with psycopg.connect(self.stack.database_url, autocommit=True) as connection:
+            for value in ("on", "off"):
+                for role in ("api", "scheduler", "worker", "rescue"):
+                    connection.execute(
+                        f"ALTER ROLE dilamme_{role} SET default_transaction_read_only = {value}".encode()
+                    )
+                if value == "on":
+                    self.struck["connections cut"] += connection.execute(CUT, (0.5,)).rowcount
+                    self._stopping.wait(1.0)
 
     def crash_database(self) -> None:
         """Stops PostgreSQL in immediate mode, which is a crash, and starts it again after a while."""
@@ -137,5 +149,6 @@ MISFORTUNES: list[tuple[str, int, Strike]] = [
     ("calls of schedulers go wrong", 1, lambda chaos: chaos.arm("scheduler", Kind.THROTTLE, Kind.FAIL, Kind.HANG)),
     ("reports go wrong", 2, lambda chaos: chaos.arm("rescue", Kind.LOSE, Kind.DOUBLE, Kind.DELAY)),
     ("connections are cut", 2, lambda chaos: chaos.cut_connections()),
+    ("sessions become read-only", 1, lambda chaos: chaos.make_sessions_read_only()),
     ("the database crashes", 1, lambda chaos: chaos.crash_database()),
 ]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
@@ -22,7 +22,7 @@ LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Job:
-    """A row of the jobs; ``max_attempts`` as it applies: its own, or else its type's, or else the setting."""
+    """A row of the jobs, deleted ones too; ``max_attempts`` as it applies: its own, or else its type's, or else the setting."""
 
     id: UUID
     type: str = "soak.note"
@@ -37,6 +37,10 @@ class Job:
     series_id: UUID | None = None
     replayed: bool = False
     key: str | None = None
+    cancelled_with_parents: bool = False
+    finished_at: datetime | None = None
+    gone_at: datetime | None = None  # deleted by retention, then and there in the order of the history
+    gone_seq: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Request:
-    """One submission under one key: how many jobs it asked for, each answer's status, the ids of each answer that gave some."""
+    """One submission under one key: how many jobs it asked for, each answer's status, the ids of each answer that gave some.
+
+    ``parents``: jobs of others that it depends on.
+    """
 
     key: str
     jobs: int
     answers: list[int]
     ids: list[list[UUID]]
+    parents: list[UUID] = field(default_factory=list)
 
 
 @dataclass
@@ -120,6 +128,7 @@ class Evidence:
     series_ended: set[UUID] = field(default_factory=set)  # series whose end was confirmed
     letters: Counter[UUID] = field(default_factory=Counter)
     reasons_given: dict[UUID, str] = field(default_factory=dict)  # `why`, of those that wait
+    kept_seconds: float = 0.0  # the shortest retention
 
 
 def install_history(connection: "psycopg.Connection[Any]") -> None:
@@ -127,11 +136,12 @@ def install_history(connection: "psycopg.Connection[Any]") -> None:
     connection.execute(Path(__file__).with_name("history.sql").read_bytes())
 
 
-def gather(database_url: str, folder: Path, *, max_attempts: int) -> Evidence:
+def gather(database_url: str, folder: Path, *, max_attempts: int, kept_seconds: float) -> Evidence:
     """Reads tables and journals; the reasons why a job waits are asked for elsewhere."""
     with psycopg.connect(database_url, row_factory=namedtuple_row) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         evidence = _read_tables(connection, max_attempts)
+    evidence.kept_seconds = kept_seconds
     evidence.since_1970 = time.time() - time.monotonic()
     evidence.runs = read_runs(folder / "runs")
     evidence.exits = {
@@ -147,8 +157,11 @@ def _read_tables(connection: "psycopg.Connection[Any]", max_attempts: int) -> Ev
     jobs = connection.execute(
         """SELECT job.id, job.type, status, attempt, coalesce(job.max_attempts, job_type.max_attempts, %s) AS max_attempts,
                   unmet_dependencies AS unmet, created_at, scheduled_at, ready_at, lease_expires_at, series_id, replayed,
-                  idempotency_key AS key
-           FROM dilamme.jobs AS job LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type""",
+                  idempotency_key AS key, on_dependency_failure = 'cancel' AS cancelled_with_parents, finished_at, gone_at,
+                  gone_seq
+           FROM (SELECT *, NULL::timestamptz AS gone_at, NULL::bigint AS gone_seq FROM dilamme.jobs
+                 UNION ALL SELECT * FROM soak.gone_jobs) AS job
+           LEFT JOIN dilamme.job_types AS job_type ON job_type.type = job.type""",
         (max_attempts,),
     )
     history: dict[UUID, list[Step]] = defaultdict(list)
@@ -160,12 +173,12 @@ def _read_tables(connection: "psycopg.Connection[Any]", max_attempts: int) -> Ev
         now=now,
         jobs={row.id: Job(**row._asdict()) for row in jobs},
         history=dict(history),
-        edges=[tuple(row) for row in connection.execute("SELECT child_id, parent_id FROM dilamme.job_dependencies")],
-        keys={row.key: row.job_ids for row in connection.execute("SELECT key, job_ids FROM dilamme.idempotency_keys")},
+        edges=[tuple(row) for row in connection.execute(_with_the_gone("child_id, parent_id", "job_dependencies"))],
+        keys={row.key: row.job_ids for row in connection.execute(_with_the_gone("key, job_ids", "idempotency_keys"))},
         series={
             row.id: Series(row.interval_seconds, row.ended)
             for row in connection.execute(
-                "SELECT id, interval_seconds, ended_at IS NOT NULL AS ended FROM dilamme.series"
+                _with_the_gone("id, interval_seconds, ended_at IS NOT NULL AS ended", "series")
             )
         },
         outbox=[row.job_id for row in connection.execute("SELECT job_id FROM dilamme.outbox")],
@@ -174,6 +187,10 @@ def _read_tables(connection: "psycopg.Connection[Any]", max_attempts: int) -> Ev
             for row in connection.execute("SELECT slot FROM dilamme.worker_slots WHERE state <> 'free' ORDER BY slot")
         ],
     )
+
+
+def _with_the_gone(columns: LiteralString, table: LiteralString) -> LiteralString:
+    return f"SELECT {columns} FROM dilamme.{table} UNION ALL SELECT {columns} FROM soak.gone_{table}"
 
 
 def read_runs(folder: Path) -> dict[UUID, list[Run]]:
@@ -209,7 +226,8 @@ def _read_requests(evidence: Evidence, lines: Iterable[Mapping[str, Any]]) -> No
     for line in lines:
         if line["what"] == "submit":
             ids = [[UUID(job_id) for job_id in answer] for answer in line["ids"]]
-            evidence.requests.append(Request(line["key"], line["jobs"], line["answers"], ids))
+            parents = [UUID(job_id) for job_id in line["parents"]]
+            evidence.requests.append(Request(line["key"], line["jobs"], line["answers"], ids, parents))
         elif line["status"] == 200 and line["what"] == "cancel":
             evidence.cancelled.add(UUID(line["id"]))
         elif line["status"] == 200 and line["what"] == "end":

@@ -36,3 +36,25 @@ CREATE TRIGGER soak_inserts AFTER INSERT ON dilamme.jobs
     REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION soak.note_inserts();
 CREATE TRIGGER soak_updates AFTER UPDATE ON dilamme.jobs
     REFERENCING NEW TABLE AS fresh OLD TABLE AS earlier FOR EACH STATEMENT EXECUTE FUNCTION soak.note_updates();
+
+-- What retention deletes is kept whole: a job that was accepted and is gone must have been due to go.
+CREATE TABLE soak.gone_jobs (LIKE dilamme.jobs);
+ALTER TABLE soak.gone_jobs ADD COLUMN gone_at timestamptz NOT NULL DEFAULT dilamme.clock(),
+    ADD COLUMN gone_seq bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('soak.history', 'seq'));
+CREATE TABLE soak.gone_job_dependencies (LIKE dilamme.job_dependencies);
+CREATE TABLE soak.gone_idempotency_keys (LIKE dilamme.idempotency_keys);
+CREATE TABLE soak.gone_series (LIKE dilamme.series);
+
+CREATE FUNCTION soak.keep_the_gone() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    EXECUTE format('INSERT INTO soak.gone_%s SELECT * FROM gone', TG_TABLE_NAME);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER soak_deletes AFTER DELETE ON dilamme.jobs
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION soak.keep_the_gone();
+CREATE TRIGGER soak_deletes AFTER DELETE ON dilamme.job_dependencies
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION soak.keep_the_gone();
+CREATE TRIGGER soak_deletes AFTER DELETE ON dilamme.idempotency_keys
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION soak.keep_the_gone();
+CREATE TRIGGER soak_deletes AFTER DELETE ON dilamme.series
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION soak.keep_the_gone();

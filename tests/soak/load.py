@@ -24,6 +24,8 @@ TRIES = (1, 5)
 ANSWER_SECONDS_MAX = 30
 RECENT_JOBS = 200
 SHORT_SERIES_MAX = 12
+CHAIN_JOBS = 800
+CHAINS = 3  # one behind the other
 # What a client does next, and how likely it is.
 SHAPES = {
     "batch": 36,
@@ -37,6 +39,7 @@ SHAPES = {
     "cancel": 5,
     "replay": 4,
     "end": 1,
+    "cascade": 0.3,
 }
 Job = dict[str, Any]
 
@@ -57,7 +60,9 @@ PLAIN: list[tuple[str, int, Callable[[random.Random], Any]]] = [
     ("soak.retry", 3, lambda rng: {}),
     ("soak.snooze", 3, lambda rng: {}),
     ("soak.unknown", 1, lambda rng: {}),
+    ("soak.large", 1, lambda rng: {"weight": rng.choice(("", "x" * 200_000))}),
 ]
+DANGEROUS = ("soak.exit", "soak.kill", "soak.overrun", "soak.fork")
 _TYPES = {name: payload for name, _, payload in PLAIN}
 _WEIGHTS = [weight for _, weight, _ in PLAIN]
 
@@ -68,9 +73,10 @@ def plain(rng: random.Random) -> Job:
 
 
 def dangerous(rng: random.Random) -> Job:
-    """One that takes its process along: sometimes only at first, sometimes until it is buried."""
-    name = rng.choice(("soak.exit", "soak.kill", "soak.overrun"))
-    return {"type": name, "payload": {"times": rng.choice((1, 1, 2, 9))}, "priority": rng.randint(1, 3)}
+    """One that takes its process along, sometimes only at first, sometimes until it is buried; or doubles it."""
+    name = rng.choice(DANGEROUS)
+    payload = {"times": rng.choice((1, 1, 2, 9)), "child": rng.choice(("returns", "raises", "exits"))}
+    return {"type": name, "payload": payload, "priority": rng.randint(1, 3)}
 
 
 def soon(rng: random.Random) -> str:
@@ -102,6 +108,16 @@ def layers(rng: random.Random) -> list[Job]:
             jobs.append({**job, "ref": ref, "dependencyRefs": waits, "onDependencyFailure": policy(rng)})
         above = refs
     return jobs
+
+
+def chain(rng: random.Random) -> list[Job]:
+    """Hundreds, each of which is cancelled with the one before; the first may die or be cancelled."""
+    head = {"type": rng.choice(("soak.fail", "soak.fail", "soak.note")), "ref": "0", "scheduledAt": soon(rng)}
+    links = [
+        {"type": "soak.sum", "ref": f"{n}", "dependencyRefs": [f"{n - 1}"], "onDependencyFailure": "cancel"}
+        for n in range(1, CHAIN_JOBS)
+    ]
+    return [head, *links]
 
 
 def recurring(rng: random.Random) -> Job:
@@ -146,15 +162,20 @@ class Client:
         (shape,) = rng.choices(list(SHAPES), list(SHAPES.values()))
         match shape:
             case "batch":
-                return self._submit([plain(rng) for _ in range(rng.randint(10, 60))])
+                jobs = [plain(rng) for _ in range(rng.randint(10, 60))]
             case "diamond":
-                return self._submit(diamond(rng))
+                jobs = diamond(rng)
             case "layers":
-                return self._submit(layers(rng))
+                jobs = layers(rng)
+            case "cascade":
+                return self._cascade()
             case "cancel" | "replay" | "end":
                 return self._revise(shape)
             case _:
-                return self._submit([self._one(shape)], single=True)
+                self._submit([self._one(shape)], single=True)
+                return 1
+        self._submit(jobs)
+        return len(jobs)
 
     def _one(self, shape: str) -> Job:
         rng, recent = self._rng, list(self._shared.recent)
@@ -173,7 +194,24 @@ class Client:
 
     # ===== submitting
 
-    def _submit(self, jobs: list[Job], *, single: bool = False) -> int:
+    def _cascade(self) -> int:
+        """A chain over several batches; sometimes its head is cancelled at once."""
+        head, last, posted = None, None, 0
+        for _ in range(CHAINS):
+            jobs = chain(self._rng)
+            if last is not None:
+                jobs[0] |= {"type": "soak.sum", "dependencyIds": [last], "onDependencyFailure": "cancel"}
+            ids = self._submit(jobs)
+            posted += len(jobs)
+            if not ids:
+                break
+            head, last = head or ids[0], ids[-1]
+        if head is not None and self._rng.random() < 0.5:
+            self._change("cancel", f"/jobs/{head}/cancel")
+        return posted
+
+    def _submit(self, jobs: list[Job], *, single: bool = False) -> list[str]:
+        """Posts them under a key of their own; their ids, as far as an answer told them."""
         key = uuid4().hex
         path, content = ("/jobs", jobs[0]) if single else ("/jobs/batch", {"jobs": jobs})
         tries = self._rng.choice(TRIES)
@@ -183,19 +221,22 @@ class Client:
             answers.append(self._ask("POST", path, content, key))
         if self._rng.random() < 0.05:
             answers.append(self._ask("POST", path, content, key))
-        self._note(key, len(jobs), answers, single=single)
-        return len(jobs)
+        return self._note(key, jobs, answers, single=single)
 
-    def _note(self, key: str, jobs: int, answers: list[tuple[int, Any]], *, single: bool) -> None:
+    def _note(self, key: str, jobs: list[Job], answers: list[tuple[int, Any]], *, single: bool) -> list[str]:
         stored = [[body] if single else body["jobs"] for status, body in answers if status in (200, 201)]
         ids = [[job["id"] for job in given] for given in stored]
-        self._journal.write(what="submit", key=key, jobs=jobs, answers=[status for status, _ in answers], ids=ids)
+        parents = [parent for job in jobs for parent in job.get("dependencyIds", ())]
+        self._journal.write(
+            what="submit", key=key, jobs=len(jobs), answers=[status for status, _ in answers], ids=ids, parents=parents
+        )
         if not ids:
-            return
-        self._shared.jobs_accepted += jobs
+            return []
+        self._shared.jobs_accepted += len(jobs)
         self._shared.recent.extend(ids[0][-3:])
         if single and stored[0][0].get("intervalSeconds") in (1, 2, 3):
             self._shared.short_series.append(stored[0][0]["seriesId"])
+        return ids[0]
 
     # ===== cancelling and replaying
 

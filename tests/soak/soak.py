@@ -18,9 +18,9 @@ from local.stack import Stack
 from tests.soak.auditor import Violation, audit
 from tests.soak.chaos import Chaos
 from tests.soak.evidence import Evidence, gather, install_history
-from tests.soak.load import Load
+from tests.soak.load import DANGEROUS, Load
 from tests.soak.mailbox import Mailbox
-from tests.soak.stage import MAX_ATTEMPTS, stage
+from tests.soak.stage import KEPT_SECONDS, MAX_ATTEMPTS, stage
 from tests.soak.witness import Witness
 
 logger = logging.getLogger("soak")
@@ -33,6 +33,9 @@ VIOLATIONS_TOLD_MAX, HISTORIES_TOLD_MAX = 100, 20
 UNRESTED = """
     SELECT (SELECT count(*) FROM dilamme.jobs WHERE status = 'running'
                OR (status = 'pending' AND unmet_dependencies = 0 AND ready_at < now() + interval '10 minutes'))
+         + (SELECT count(*) FROM dilamme.jobs AS child WHERE status = 'pending' AND on_dependency_failure = 'cancel' AND EXISTS (
+               SELECT FROM dilamme.job_dependencies AS edge JOIN dilamme.jobs AS parent ON parent.id = edge.parent_id
+               WHERE edge.child_id = child.id AND parent.status IN ('dead', 'cancelled')))
          + (SELECT count(*) FROM dilamme.outbox) + (SELECT count(*) FROM dilamme.worker_slots WHERE state <> 'free')
 """
 BACKLOG = """
@@ -43,9 +46,14 @@ BACKLOG = """
 
 @dataclass
 class Report:
-    """What a soak came to: ``figures`` in words, and every violation with its jobs' histories."""
+    """What a soak came to: ``figures`` in words, and every violation with its jobs' histories.
+
+    ``faults``: misfortunes that came from outside, and runs whose handler ended its process, overran or forked.
+    """
 
     seed: str
+    jobs: int
+    faults: int
     figures: dict[str, str]
     violations: list[Violation]
     histories: dict[UUID, list[str]] = field(default_factory=dict)
@@ -77,7 +85,7 @@ def soak(seconds: float, seed: str, folder: Path, jobs_per_second: float = JOBS_
         rested = _rest(stack)
         mailbox.stop()
         witness.stop()
-        evidence = gather(stack.database_url, folder, max_attempts=MAX_ATTEMPTS)
+        evidence = gather(stack.database_url, folder, max_attempts=MAX_ATTEMPTS, kept_seconds=KEPT_SECONDS)
         evidence.reasons_given = _ask_why(
             stack.url, [job.id for job in evidence.jobs.values() if job.status == "pending"]
         )
@@ -87,7 +95,8 @@ def soak(seconds: float, seed: str, folder: Path, jobs_per_second: float = JOBS_
             **_figures(evidence, chaos, stack),
             "rest": f"{rested:.1f} s",
         }
-        return Report(seed, figures, violations, _histories(evidence, violations))
+        faults = chaos.number + _runs_of_dangerous(evidence)
+        return Report(seed, len(evidence.jobs), faults, figures, violations, _histories(evidence, violations))
 
 
 def _mind_the_backlog(stack: Stack, load: Load, until: float) -> float:
@@ -149,6 +158,7 @@ def _figures(evidence: Evidence, chaos: Chaos, stack: Stack) -> dict[str, str]:
     counts = stack.dispatcher.counts()
     return {
         "jobs": f"{len(evidence.jobs):,}: {_tally(Counter(job.status for job in evidence.jobs.values()))}",
+        "deleted by retention": f"{sum(job.gone_at is not None for job in evidence.jobs.values()):,}",
         "requests": _requests(evidence),
         "runs": f"{len(runs):,}, of which {cut} were cut off",
         "deaths by reason": _tally(_deaths(evidence)),
@@ -157,10 +167,15 @@ def _figures(evidence: Evidence, chaos: Chaos, stack: Stack) -> dict[str, str]:
         "worker processes ended": f"{len(evidence.exits):,}",
         "workers started, failed": f"{counts['worker']['started']:,}, {counts['worker']['failed']:,}",
         "schedulers started, failed": f"{counts['scheduler']['started']:,}, {counts['scheduler']['failed']:,}",
-        "misfortunes": _tally(chaos.struck),
+        "misfortunes": f"{chaos.number}: {_tally(chaos.struck)}",
+        "runs of dangerous handlers": f"{_runs_of_dangerous(evidence):,}",
         "a cut run's job free": _spread(freed),
         "a cut run's job runs again": _spread(ran_again),
     }
+
+
+def _runs_of_dangerous(evidence: Evidence) -> int:
+    return sum(len(runs) for job_id, runs in evidence.runs.items() if evidence.jobs[job_id].type in DANGEROUS)
 
 
 def _requests(evidence: Evidence) -> str:

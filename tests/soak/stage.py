@@ -12,6 +12,7 @@ from local.stack import Stack
 JOBS = Path(__file__).parent / "jobs" / "soaked.py"
 WORKER_SECONDS = 10
 MAX_ATTEMPTS = 3
+KEPT_SECONDS = 30  # longer than a client asks again under its key
 # The proportions are the deployed ones: a leader outlives two triggers, a lease is the function's time and a margin.
 SETTINGS = {
     "worker_slots": 6,
@@ -29,6 +30,8 @@ SETTINGS = {
     "idle_exit_seconds": 1,
     "unknown_type_delay_seconds": 1,
     "unknown_type_grace_seconds": 4,
+    "completed_retention_seconds": KEPT_SECONDS,
+    "dead_retention_seconds": KEPT_SECONDS,
 }
 CLOCK_SECONDS = 5
 SCHEDULER_SECONDS = 25

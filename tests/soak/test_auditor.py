@@ -86,6 +86,7 @@ def evidence() -> Evidence:
         requests=[Request("k", 4, [201], [[A, B, C, n]])],
         letters=Counter({C: 1}),
         reasons_given={m: "It is due in 60 s."},
+        kept_seconds=60,
     )
 
 
@@ -101,6 +102,12 @@ def change(job_id: UUID, **fields: object) -> Spoil:
             evidence.history[job_id][-1] = replace(last, status=str(fields["status"]))
 
     return spoil
+
+
+def gone(job_id: UUID, seq: int, *, after_seconds: float = 60) -> Spoil:
+    """Deleted that long after its end."""
+    at = NOW + timedelta(seconds=after_seconds)
+    return change(job_id, finished_at=NOW, gone_at=at, gone_seq=seq)
 
 
 def forget(job_id: UUID) -> Spoil:
@@ -200,6 +207,13 @@ VIOLATIONS: list[tuple[str, Spoil]] = [
     ("was confirmed, and it has not ended", lambda evidence: evidence.series_ended.add(SERIES)),
     ("still in the outbox", add("outbox", C)),
     ("worker slot 2 is held", add("slots_held", 2)),
+    ("deleted at 2030-01-01 00:00:59+00:00 as completed", gone(B, 90, after_seconds=59)),
+    ("deleted at 2030-01-01 00:01:00+00:00 as running", both(change(A, status="running"), gone(A, 90))),
+    ("a parent was deleted while its child was alive", gone(A, 12)),
+    (
+        "was to be cancelled with its parent, and waits",
+        both(change(A, status="dead"), change(B, status="pending", unmet=1, cancelled_with_parents=True)),
+    ),
     # Nothing runs twice at once, nor too often.
     ("a run found another holding the job's lock", rerun(A, 0, alone=False)),
     ("runs overlap by 0.500 s", rerun(C, 0, ended=7.5, how="raised")),
@@ -260,6 +274,35 @@ def test_the_auditor_sees(what: str, spoil: Spoil, evidence: Evidence) -> None:
     assert any(what in violation.what for violation in audit(evidence)), audit(evidence)
 
 
+def test_what_has_gone_in_time_is_no_violation(evidence: Evidence) -> None:
+    both(
+        gone(B, 90),
+        gone(A, 91),
+        answer(Request("k", 4, [201], [[A, B, C, UUID(int=4)]]), Request("l", 1, [422], [], [A])),
+    )(evidence)
+    assert audit(evidence) == []
+
+
+def test_rows_that_were_deleted_are_evidence_too(database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        install_history(connection)
+        connection.execute("INSERT INTO dilamme.series VALUES (%s, 60, now(), NULL)", (SERIES,))
+        for job_id in (A, B):
+            connection.execute(
+                "INSERT INTO dilamme.jobs (id, type, status, priority, created_at, scheduled_at, ready_at, payload, series_id)"
+                " VALUES (%s, 'test.x', 'pending', 1, now(), now(), now(), '{}', %s)",
+                (job_id, SERIES if job_id == A else None),
+            )
+        connection.execute("INSERT INTO dilamme.job_dependencies VALUES (%s, %s)", (B, A))
+        connection.execute("INSERT INTO dilamme.idempotency_keys VALUES ('k', sha256('k'), %s, '[null]')", ([A],))
+        for table in ("idempotency_keys", f"jobs WHERE id = '{B}'", "jobs", "series"):
+            connection.execute(f"DELETE FROM dilamme.{table}".encode())
+    evidence = gather(database_url, tmp_path, max_attempts=3, kept_seconds=60)
+    assert (evidence.edges, evidence.keys, set(evidence.series)) == ([(B, A)], {"k": [A]}, {SERIES})
+    assert [(one.id, one.gone_at is not None) for one in evidence.jobs.values()] == [(B, True), (A, True)]
+
+
 def test_what_a_kill_tore_apart_is_left_out_of_a_journal(tmp_path: Path) -> None:
     line = f'{{"step": "start", "run": "r", "at": 1.0, "job": "{A}", "attempt": 1, "process": "7-x", "alone": true}}'
     (tmp_path / "7-x.jsonl").write_text(f'{line}\n{{"step": "end", "ru')
@@ -285,7 +328,7 @@ def test_the_evidence_is_what_the_tables_and_their_history_say(database_url: str
         bury = f"UPDATE dilamme.jobs SET status = 'dead', finished_at = now(), {let_go}, errors = '[{{\"reason\": \"error\"}}]'"
         connection.execute(bury.encode())
         connection.execute("INSERT INTO dilamme.outbox VALUES (%s, %s, '{}', now())", (B, A))
-    evidence = gather(database_url, tmp_path, max_attempts=3)
+    evidence = gather(database_url, tmp_path, max_attempts=3, kept_seconds=60)
     assert (evidence.jobs[A].status, evidence.jobs[A].max_attempts, evidence.outbox) == ("dead", 3, [A])
     assert [(step.was, step.status, step.gave_back, step.reason) for step in evidence.history[A]] == [
         (None, "pending", False, None),

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from dilamme import Fail, Retry, Snooze, job
 FOLDER = Path(os.environ["SOAK_FOLDER"])
 PROCESS = f"{os.getpid()}-{uuid4().hex}"
 # In append mode and one write a line, so that a SIGKILL loses nothing that happened before it.
+PID = os.getpid()
 JOURNAL = os.open(FOLDER / "runs" / f"{PROCESS}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
 Body = Callable[[Any, Any], Any]
@@ -43,8 +45,9 @@ def journalled(context: Any) -> Iterator[None]:
         yield
         how = "returned"
     finally:
-        write("end", run, how=how)
-        os.close(lock)
+        if os.getpid() == PID:  # a forked child's end is not the run's
+            write("end", run, how=how)
+            os.close(lock)
 
 
 def _take(lock: int) -> bool:
@@ -126,6 +129,24 @@ def snooze(payload: Any, context: Any) -> None:
     """Asks the first time to come back after 0.3 s."""
     if is_first_visit(context):
         raise Snooze(0.3)
+
+
+@soak_job("soak.fork")
+def fork(payload: dict[str, str], context: Any) -> None:
+    """Leaves a child behind that returns, raises or exits where the handler does: whatever it does, the run is the parent's."""
+    if os.fork():
+        return
+    match payload["child"]:
+        case "raises":
+            raise RuntimeError("in the child")
+        case "exits":
+            sys.exit(0)
+
+
+@soak_job("soak.large")
+def carry_much(payload: dict[str, str], context: Any) -> Any:
+    """Returns what it got, or thousands of small values."""
+    return payload if payload["weight"] else [1] * 100_000
 
 
 @soak_job("soak.sum")
