@@ -91,8 +91,9 @@ def running(settings: dict[str, str]) -> Iterator[Stack]:
 def store(stack: Stack, number: int, *, chain: bool, type_: str, policy: str, head: str) -> None:
     with _server.connect(stack.database_url) as connection:
         values = {"status": "pending", "type": type_, "policy": policy, "head": head, "first": 0, "last": number}
-        connection.execute(JOBS, values)
-        connection.execute(EDGES, {"chain": chain})
+        with connection.transaction():  # jobs without their edges would be mended by a tick, and run
+            connection.execute(JOBS, values)
+            connection.execute(EDGES, {"chain": chain})
         connection.execute("ANALYZE dilamme.jobs, dilamme.job_dependencies")
 
 

@@ -7,6 +7,7 @@ import psycopg
 
 from dilamme.domain.errors import DatabaseUnavailable
 from dilamme.store.connection import Connection
+from dilamme.store.faults import Remedy, remedy
 
 logger = logging.getLogger("dilamme.database")
 
@@ -17,7 +18,7 @@ class Reconnecting:
     ``reconnected`` is called after each replacement: the reply to a COMMIT may have been lost with the old connection, so
     the loop must find out whether its last step was carried out.
 
-    A session that takes no writes is a lost one: after a failover it stays so for ever, while a new one may write.
+    Which errors mean that is said in `dilamme.store.faults`.
     """
 
     def __init__(
@@ -31,18 +32,25 @@ class Reconnecting:
         self._reconnected = reconnected
 
     def attempt(self, step: Callable[[], None], failed: str) -> bool:
-        """Runs a step that talks to the database. False if the connection was lost; ``failed`` is then logged.
+        """Runs a step that talks to the database. False if it failed and can be tried again; ``failed`` is then logged.
 
-        The step may have been carried out all the same.
+        If the connection was lost, the step may have been carried out all the same.
+
+        Raises:
+            psycopg.Error: trying it again would not help.
         """
         try:
             if self.connection.closed:
                 self.replace()
                 self._reconnected()
             step()
-        except (DatabaseUnavailable, psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+        except (DatabaseUnavailable, psycopg.Error) as error:
+            helps = Remedy.RECONNECT if isinstance(error, DatabaseUnavailable) else remedy(error)
+            if helps not in (Remedy.RECONNECT, Remedy.REPEAT):
+                raise
             logger.error(failed, extra={"error": str(error)})
-            self.connection.close()
+            if helps is Remedy.RECONNECT:
+                self.connection.close()
             return False
         return True
 

@@ -1,5 +1,6 @@
 """Free the slot and the jobs of a lost worker: at the platform's report, or, if that is lost too, when its lease ends."""
 
+import logging
 import random
 from collections.abc import Callable, Sequence
 from uuid import UUID
@@ -14,6 +15,8 @@ from dilamme.store import claims, lease, slots
 from dilamme.store.connection import Connection
 from dilamme.usecases.settle import Settlement, settle
 from dilamme.usecases.wake import invoke_scheduler, wake, wake_scheduler
+
+logger = logging.getLogger("dilamme.rescue")
 
 EXPIRED_JOBS_MAX = 500
 
@@ -57,7 +60,10 @@ def expire(connection: Connection, settings: Settings) -> Settlement:
 def _settle_lost(connection: Connection, held: Sequence[Held], rand: Callable[[], float] = random.random) -> Settlement:
     if not held:
         return Settlement()
-    return settle(
+    settlement = settle(
         connection,
         [(job, after_loss(job, Backoff(job.backoff_base_seconds, job.backoff_cap_seconds), rand())) for job in held],
     )
+    for job_id, error in settlement.refused.items():
+        logger.error("a lost job cannot be freed", extra={"job_id": str(job_id), "error": str(error)})
+    return settlement

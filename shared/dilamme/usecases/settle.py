@@ -11,9 +11,11 @@ import psycopg
 from dilamme.domain.outcome import Bury, Complete, Outcome, RetryLater, Return
 from dilamme.store import claims, series
 from dilamme.store.connection import Connection, limit_lock_wait, repeat_on_conflict, transaction
+from dilamme.store.faults import Remedy, remedy
 from dilamme.usecases import consequences
 
 LOCK_WAIT_SECONDS = 0.2
+PART_CHARACTERS_MAX = 2_000_000  # of results in one statement
 LOCK_WAIT_SECONDS_AGAIN = 0.02  # in halves: of 500, a locked one is found in nine waits
 
 
@@ -31,12 +33,14 @@ End = tuple[Fence, Outcome]
 class Settlement:
     """What became of the claims: ``done`` were still ours; ``locked`` may be, but somebody holds a row that their end changes.
 
+    ``refused`` are those that PostgreSQL does not take, each with its error: they may still be ours.
     ``due`` says that a job can run now because of it. ``later`` says that there is something for a scheduler to do: a
     retry, a next occurrence, a released child with a time of its own, a dead letter.
     """
 
     done: set[UUID] = field(default_factory=set)
     locked: set[UUID] = field(default_factory=set)
+    refused: dict[UUID, psycopg.Error] = field(default_factory=dict)
     due: bool = False
     later: bool = False
 
@@ -44,6 +48,7 @@ class Settlement:
         """Takes in what another transaction did."""
         self.done |= other.done
         self.locked |= other.locked
+        self.refused |= other.refused
         self.due |= other.due
         self.later |= other.later
 
@@ -52,24 +57,48 @@ def settle(connection: Connection, ends: Sequence[End]) -> Settlement:
     """Ends the claims that are still held by their fence, in a transaction of its own.
 
     If a caller's transaction holds one of them locked, or a child or series that its end must change, the others do
-    not wait for that: they are settled in halves, until the ``locked`` stand alone. A claim that is neither ``done`` nor
-    ``locked`` belongs to somebody else, and its result is dropped.
+    not wait for that: they are settled in halves, until the ``locked`` stand alone. So are those that PostgreSQL refuses. A
+    claim that is in none of the three belongs to somebody else, and its result is dropped.
+
+    Results that are many megabytes together are settled in several transactions: as ``jsonb`` they take up to fifty times
+    the memory of their text.
     """
     settlement = Settlement()
-    parts = [ends]
+    parts = _parts(ends)
     lock_wait_seconds = LOCK_WAIT_SECONDS
     while parts:
         part = parts.pop()
         try:
             settlement.add(_settle_together(connection, part, lock_wait_seconds))
-        except psycopg.errors.LockNotAvailable:
-            if len(part) == 1:
-                settlement.locked.add(part[0][0].id)
-            else:
+        except psycopg.Error as error:
+            locked = isinstance(error, psycopg.errors.LockNotAvailable)
+            if not locked and not isinstance(error, psycopg.errors.QueryCanceled) and remedy(error) is not Remedy.SPLIT:
+                raise
+            if len(part) > 1:
                 half = len(part) // 2
                 parts += [part[half:], part[:half]]
-            lock_wait_seconds = LOCK_WAIT_SECONDS_AGAIN
+            elif locked:
+                settlement.locked.add(part[0][0].id)
+            else:
+                settlement.refused[part[0][0].id] = error
+            if locked:
+                lock_wait_seconds = LOCK_WAIT_SECONDS_AGAIN
     return settlement
+
+
+def _parts(ends: Sequence[End]) -> list[Sequence[End]]:
+    """The ends in parts of up to `PART_CHARACTERS_MAX`, the last first."""
+    parts: list[Sequence[End]] = []
+    start = characters = 0
+    for place, (_, outcome) in enumerate(ends):
+        if outcome.__class__ is Complete and outcome.result is not None:
+            length = len(outcome.result)
+            if characters + length > PART_CHARACTERS_MAX and place > start:
+                parts.append(ends[start:place])
+                start, characters = place, 0
+            characters += length
+    parts.append(ends[start:])
+    return parts[::-1]
 
 
 @repeat_on_conflict

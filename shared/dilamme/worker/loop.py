@@ -142,6 +142,9 @@ class Loop:
     def _run_job(self, job: RunningJob, resolve: Callable[[Any], Any]) -> Outcome:
         """Runs a handler, in a runner's thread."""
         claim = job.claim
+        if self.settling.is_full:
+            self.settling.wait_for_room()
+            job.started_at = time.monotonic()
         try:
             room = self._worker.handler_seconds()
             timeout = self._policy.timeout(job.job_type)
@@ -164,6 +167,8 @@ class Loop:
             return failed(claim, error, self._policy)
         if outcome.__class__ is not Complete:
             self._any_failed = True
+        elif outcome.result is not None:
+            self.settling.note_large(claim, outcome)
         return outcome
 
     def _reconnected(self) -> None:
