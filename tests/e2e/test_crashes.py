@@ -80,8 +80,8 @@ def test_an_event_that_is_delivered_twice_and_again_later_runs_its_job_once(syst
     system.arm("worker", Kind.DOUBLE)
     before = system.stack.dispatcher.counts()["worker"]["succeeded"]
     job_id, gate = system.submit_gated()
-    worker = system.worker_of(job_id)
     wait_until(lambda: system.stack.dispatcher.counts()["worker"]["succeeded"] > before)  # the double has come and gone
+    worker = system.worker_of(job_id)
     assert _invoke_again(system, worker.invocation.event) == {"admitted": False, "settled": 0}
     system.open(gate)
     assert system.wait_for(job_id)["attempt"] == 1

@@ -119,6 +119,24 @@ attempt(handle)
     assert not any(Path(worker / name).read_text() for name in ("one", "two") if (worker / name).exists())
 
 
+@pytest.mark.case("H4")
+def test_no_line_of_ours_is_written_into_a_file_that_a_handler_opened_in_the_place_of_our_stream(worker: Path) -> None:
+    program = """
+files = []
+def handle(payload, context):
+    os.closerange(3, 50)
+    files.extend(open('one', 'a') for _ in range(40))
+    handler.metrics.add("JobsStarted", 1)
+    handler.metrics.flush()
+    raise ValueError("my own")
+
+attempt(handle)
+"""
+    run(worker, program)
+    assert json.loads((worker / "outcome").read_text()) == ["error", "ValueError: my own"]
+    assert not (worker / "one").read_text()
+
+
 # ===== variables =====
 
 THEIRS = {

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from copy import copy
 from itertools import islice
-from typing import Any, TextIO
+from typing import Any
 
 MESSAGE_CHARACTERS_MAX = 4_000  # of an exception's text, in a traceback
 TRACEBACK_CHARACTERS_MAX = 32_000
@@ -22,16 +22,40 @@ _CAUSED = "The above exception was the direct cause of the following exception" 
 _MEANWHILE = "During handling of the above exception, another exception occurred"
 
 
-def _own(descriptor: int) -> TextIO:
-    """A stream of ours, since a handler may redirect or close Python's, or the descriptor, for all threads at once."""
-    try:
-        copied = os.dup(descriptor)
-    except OSError:  # the process was started without it
-        copied = os.open(os.devnull, os.O_WRONLY)
-    return os.fdopen(copied, "w", buffering=1, encoding="utf-8", errors="backslashreplace")
+class _Stream:
+    """A stream of ours, since a handler may redirect or close Python's, or the descriptor, for all threads at once.
+
+    If a handler closes even ours, its number may stand for a file of the handler's a moment later. So each write looks.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        try:
+            copied = os.dup(descriptor)
+        except OSError:  # the process was started without it
+            copied = os.open(os.devnull, os.O_WRONLY)
+        self._file = os.fdopen(copied, "w", buffering=1, encoding="utf-8", errors="backslashreplace")
+        self._identity = self._identify()
+
+    def write(self, text: str) -> None:
+        """Writes whole lines.
+
+        Raises:
+            OSError, ValueError: the stream is gone.
+        """
+        if self._identify() != self._identity:
+            raise OSError("the descriptor stands for another file")
+        self._file.write(text)
+
+    def fileno(self) -> int:
+        """The descriptor, for `faulthandler`."""
+        return self._file.fileno()
+
+    def _identify(self) -> tuple[int, int]:
+        status = os.fstat(self._file.fileno())
+        return status.st_dev, status.st_ino
 
 
-STANDARD_OUTPUT, STANDARD_ERROR = _own(1), _own(2)
+STANDARD_OUTPUT, STANDARD_ERROR = _Stream(1), _Stream(2)
 
 
 class _Logger(logging.Logger):

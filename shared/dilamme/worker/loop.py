@@ -165,7 +165,7 @@ class Loop:
             return Return() if Resolver.has_worked else failed(claim, error, self._policy)
         except BaseException as error:  # else it would end the runner's thread, and its job would run into the timeout
             return failed(claim, error, self._policy)
-        if outcome.__class__ is not Complete:
+        if outcome.__class__ is not Complete and outcome.__class__ is not Return:
             self._any_failed = True
         elif outcome.result is not None:
             self.settling.note_large(claim, outcome)
@@ -180,10 +180,10 @@ class Loop:
 
     def give_up(self) -> None:
         """Ends the worker's work after an error that it cannot handle. What has not started is returned, if that is possible."""
-        unstarted = self.pool.take_stale(math.inf)
-        with suppress(Exception):  # the connection may be what failed: then the rescue frees them
-            settle(self._database.connection, [(job.claim, Return()) for job in unstarted])
-            unstarted = []
+        if unstarted := self.pool.take_stale(math.inf):
+            with suppress(Exception):  # the connection may be what failed: then the rescue frees them
+                settle(self._database.connection, [(job.claim, Return()) for job in unstarted])
+                unstarted = []
         self.pool.close()
         if self.claiming.prefetch.close() or unstarted or self.pool.jobs() or self.pool.lack is not None:
             # Handlers are running. A thread cannot be killed; if this call returned, it would run on in the next

@@ -80,7 +80,7 @@ class Resolver:
             if not nothing_left and fork.generation == born:
                 _end_tasks(loop)
             self._tasks_made = 0
-            if self._is_spoilt(loop):
+            if fork.generation == born and self._is_spoilt(loop):
                 self.close()
 
     def close(self) -> None:
@@ -96,12 +96,15 @@ class Resolver:
                 loop.close()
 
     def _is_spoilt(self, loop: asyncio.AbstractEventLoop) -> bool:
-        return (
-            loop.get_task_factory() is not self._task_factory
-            or self._executor.is_shut
-            or getattr(loop, "_default_executor", self._executor) is not self._executor
-            or loop.get_exception_handler() is not None
-        )
+        try:
+            return (
+                loop.get_task_factory() is not self._task_factory
+                or self._executor.is_shut
+                or getattr(loop, "_default_executor", self._executor) is not self._executor
+                or loop.get_exception_handler() is not None
+            )
+        except Exception:  # its methods were replaced
+            return True
 
     def _renew(self) -> asyncio.AbstractEventLoop:
         self.close()

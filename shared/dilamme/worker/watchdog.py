@@ -13,10 +13,18 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import Protocol
 
 GRACE_SECONDS = 2.0  # past a timeout, for the loop to give up on the handler by itself
 BEAT_SECONDS = 1.0
+
+
+class HasFileno(Protocol):
+    """A file, or what has the descriptor of one."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        ...
 
 
 class Watchdog:
@@ -29,7 +37,7 @@ class Watchdog:
             unless there is another beat.
     """
 
-    def __init__(self, log: TextIO) -> None:
+    def __init__(self, log: HasFileno) -> None:
         self.expects = math.inf
         self._log = log
         self._changed = threading.Condition()
@@ -74,5 +82,6 @@ class Watchdog:
 
     def _arm(self, deadline: float) -> None:
         self.expects = deadline
-        seconds = deadline + GRACE_SECONDS - time.monotonic()
-        faulthandler.dump_traceback_later(max(0.01, seconds), exit=True, file=self._log)
+        seconds = max(0.01, deadline + GRACE_SECONDS - time.monotonic())
+        with suppress(RuntimeError):  # no more threads, again: the job that starts now is not to fail for it
+            faulthandler.dump_traceback_later(seconds, exit=True, file=self._log)
