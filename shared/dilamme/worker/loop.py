@@ -165,10 +165,11 @@ class Loop:
             return Return() if Resolver.has_worked else failed(claim, error, self._policy)
         except BaseException as error:  # else it would end the runner's thread, and its job would run into the timeout
             return failed(claim, error, self._policy)
-        if outcome.__class__ is not Complete and outcome.__class__ is not Return:
+        if outcome.__class__ is Complete:
+            if outcome.result is not None:
+                self.settling.note_large(claim, outcome)
+        elif outcome.__class__ is not Return:
             self._any_failed = True
-        elif outcome.result is not None:
-            self.settling.note_large(claim, outcome)
         return outcome
 
     def _reconnected(self) -> None:
