@@ -5,6 +5,7 @@ clock that moves between them. The examples are the same at every run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -215,7 +216,9 @@ class Interleavings(RuleBasedStateMachine):
         lost = [job for job in self.model.jobs.values() if job.worker == self.workers[worker]]
         done = rescue_worker(self.stage.rescue, self.stage.settings, self.workers[worker]).done
         assert done == {job.id for job in lost}
-        self._lose(lost)
+        # Those whose time was over have failed by it, and do not run again at once.
+        late = timedelta(seconds=self.stage.settings.job_timeout_seconds)
+        self._lose(lost, {job.id for job in lost if job.claim and self.model.now - job.claim.started_at >= late})
         self.gone.append(self.workers[worker])
         self.workers[worker] = uuid4()
 
@@ -226,10 +229,12 @@ class Interleavings(RuleBasedStateMachine):
         assert expire(self.stage.scheduler, self.stage.settings).done == {job.id for job in lost}
         self._lose(lost)
 
-    def _lose(self, lost: Sequence[Job]) -> None:
+    def _lose(self, lost: Sequence[Job], overdue: AbstractSet[UUID] = frozenset()) -> None:
         self.model.settle([(job, "bury" if job.attempt >= job.most else "retry", 0.0) for job in lost])
         for job in lost:
-            if job.status == "pending" and job.attempt > 1:  # the backoff is random: within its half
+            if job.status == "pending" and (
+                job.attempt > 1 or job.id in overdue
+            ):  # the backoff is random: within its half
                 whole = timedelta(seconds=BACKOFF_SECONDS * 2 ** (job.attempt - 1))
                 stored = row(self.stage.owner, job.id)["ready_at"]
                 assert self.model.now + whole / 2 <= stored <= self.model.now + whole

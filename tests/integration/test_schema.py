@@ -207,10 +207,11 @@ def test_what_a_role_carries_is_set_anew_by_each_migration(connection: Connectio
         "default_transaction_isolation=read committed",
         "idle_in_transaction_session_timeout=10s",
         "idle_session_timeout=20min",
+        "jit=off",
         "lock_timeout=5s",
         "statement_timeout=10s",
     ]
-    assert {role: len(settings) for role, settings in before.items()} == dict.fromkeys(store.ROLES, 5)
+    assert {role: len(settings) for role, settings in before.items()} == dict.fromkeys(store.ROLES, 6)
     connection.execute("ALTER ROLE dilamme_worker RESET ALL")
     migrate(connection, settings)
     assert carried() == before

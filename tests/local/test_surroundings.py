@@ -105,13 +105,14 @@ def checkout(tmp_path: Path) -> Path:
 def running(checkout: Path, shell: Mapping[str, str | None], *, umask: int = 0o022) -> Iterator[dict[str, Any]]:
     """`make run` there; the note that it leaves for other programs."""
     folder = checkout.parent
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DILAMME"))}
+    # Not those of a make that runs the tests either: its command line would go before ours.
+    not_ours = ("PYTEST", "DILAMME", "MAKE", "MFLAGS")
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(not_ours)}
     wanted = {"PORT": "0", "DATA_DIR": str(folder / "data"), **shell}
-    variables = {
-        name: value.format(folder=folder, hostile=folder / "hostile")
-        for name, value in {**ours, **wanted}.items()
-        if value is not None
+    formatted = {
+        name: value and value.format(folder=folder, hostile=folder / "hostile") for name, value in wanted.items()
     }
+    variables = {name: value for name, value in {**ours, **formatted}.items() if value is not None}
     with subprocess.Popen(
         ["make", "--no-print-directory", "run"],
         cwd=checkout,
@@ -166,9 +167,9 @@ def test_nobody_else_reads_a_file_or_enters_the_database(checkout: Path) -> None
         url = urlsplit(note["databaseUrl"])
         for user in ("postgres", "dilamme_api", "dilamme_worker", "dilamme_scheduler", "dilamme_rescue"):
             for place in ("127.0.0.1", str(data / "postgres" / "cluster")):
-                with pytest.raises(psycopg.OperationalError, match=r"no password supplied|No such file"):
+                with pytest.raises(psycopg.OperationalError, match=r"no password supplied|No such file|too long"):
                     psycopg.connect(host=place, port=url.port, user=user, dbname="dilamme", passfile="/dev/null")
-                with pytest.raises(psycopg.OperationalError, match=r"authentication failed|No such file"):
+                with pytest.raises(psycopg.OperationalError, match=r"authentication failed|No such file|too long"):
                     psycopg.connect(host=place, port=url.port, user=user, dbname="dilamme", password="dilamme")
 
 
