@@ -17,7 +17,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from local.options import CHECKOUT
-from local.postgres import Postgres
+from local.postgres import OPEN_HBA, Postgres
 
 SHOWN = (
     "server_version",
@@ -44,7 +44,7 @@ def serve() -> Iterator[Postgres]:
     """A running server. A SIGTERM ends the run in order too, with all that it has started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with scratch() as folder:
-        server = Postgres(folder)
+        server = Postgres(folder, hba=OPEN_HBA)  # the roles' passwords are the local stack's own
         try:
             server.start()
             yield server

@@ -217,8 +217,8 @@ class Interleavings(RuleBasedStateMachine):
         done = rescue_worker(self.stage.rescue, self.stage.settings, self.workers[worker]).done
         assert done == {job.id for job in lost}
         # Those whose time was over have failed by it, and do not run again at once.
-        late = timedelta(seconds=self.stage.settings.job_timeout_seconds)
-        self._lose(lost, {job.id for job in lost if job.claim and self.model.now - job.claim.started_at >= late})
+        timeout = timedelta(seconds=self.stage.settings.job_timeout_seconds)
+        self._lose(lost, {job.id for job in lost if job.claim and self.model.now - job.claim.started_at >= timeout})
         self.gone.append(self.workers[worker])
         self.workers[worker] = uuid4()
 
