@@ -46,18 +46,20 @@ ordered AS MATERIALIZED (
 --   newest version of the row.
 -- * NO KEY UPDATE, since a plain FOR UPDATE would conflict with the foreign keys' own locks.
 -- * The gate looks at the parents themselves: the counter only keeps blocked rows out of the lanes.
--- * A job on its last attempt runs alone: the claim stops before the first such row, or takes it and nothing else. It
---   takes none while the worker has other jobs in hand.
 -- * The claim stops before the payloads become more than `characters` together, but takes one job in any case: a worker has
 --   little memory. The length of a payload is known without reading it, unless it is compressed.
+-- * A job on its last attempt runs alone: the claim stops before the first such row, or takes it and nothing else. It
+--   takes none while the worker has other jobs in hand. Such a job has a weight of its own, greater than any claim's: one
+--   running sum stops at both, since each one costs a part of the claim.
 -- * The ids go through arrays: a sub-select in the UPDATE's FROM may run twice and take more than its LIMIT, and a join
 --   would allow the planner to read the whole table.
 locked AS MATERIALIZED (
-    SELECT job.id, job.ready_at, job.created_at, job.attempt + 1 >=
+    SELECT job.id, job.ready_at, job.created_at,
+           CASE WHEN job.attempt + 1 >=
 -- include: attempts_allowed
-           AS last_attempt,
-           CASE WHEN pg_column_compression(job.payload) IS NULL THEN pg_column_size(job.payload)
-                ELSE octet_length(job.payload::text) END AS length,
+                THEN 1000000000
+                WHEN pg_column_compression(job.payload) IS NULL THEN pg_column_size(job.payload)
+                ELSE octet_length(job.payload::text) END AS weight,
 -- include: effective
     FROM dilamme.jobs AS job
 -- include: with_its_type
@@ -71,16 +73,13 @@ locked AS MATERIALIZED (
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),
 numbered AS (
-    SELECT id, last_attempt, row_number() OVER everything AS number,
-           count(*) FILTER (WHERE last_attempt) OVER everything AS last_attempts_so_far,
-           sum(length) OVER everything AS length_so_far
+    SELECT id, row_number() OVER everything AS number, sum(weight) OVER everything AS weight_so_far
     FROM locked
     WINDOW everything AS (ORDER BY effective, ready_at, created_at, id)
 ),
 chosen AS (
     SELECT id FROM numbered
-    WHERE last_attempts_so_far = 0 AND (length_so_far <= %(characters)s OR number = 1)
-       OR number = 1 AND %(idle)s
+    WHERE weight_so_far <= %(characters)s OR number = 1 AND (weight_so_far < 1000000000 OR %(idle)s)
 ),
 claimed AS (
     UPDATE dilamme.jobs AS job
