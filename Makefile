@@ -85,7 +85,7 @@ recovery: $(READY) ## measures how long after a kill a job runs again and the sc
 	@PYTHONPATH=.:shared exec $(BIN)/python -m tests.soak.recovery $(ROUNDS)
 
 # Rivals and plots live in an environment of their own. `make bench-drain ARGS='--jobs 2000 --rounds 1'` runs one of them.
-BENCHMARKS := heap_vs_wheel drain drain_deep depth latency enqueue fairness bounds capacity
+BENCHMARKS := heap_vs_wheel drain drain_deep depth latency enqueue fairness bounds memory capacity
 
 bench: .venv-bench/ready ## runs all benchmarks, an hour or two on a quiet machine: benchmarks/README.md
 	@for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || exit; done

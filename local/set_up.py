@@ -22,6 +22,8 @@ def set_up(environment: Path, lock: Path) -> None:
         _wait_for(turn, f"Waiting for another make, which is setting up {environment} …")
         if ready.exists() and ready.stat().st_mtime >= lock.stat().st_mtime:
             return
+        if environment.is_symlink():  # `--clear` would empty what it leads to, which others may use
+            sys.exit(f"{environment} is a link, and must be set up anew: remove the link, then run make again")
         print(f"Setting up {environment}, once …", flush=True)
         _run(turn, sys.executable, "-m", "venv", "--clear", environment)
         pip = (environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")

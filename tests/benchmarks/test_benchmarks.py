@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import _common, _peers, _server, bounds, capacity, depth, drain, enqueue, fairness, latency
+from benchmarks import _common, _peers, _server, bounds, capacity, depth, drain, enqueue, fairness, latency, memory
 from local.postgres import Postgres
 
 OURS = "Dilamme"
@@ -102,6 +102,14 @@ def test_bounds_watches_the_ticks_and_counts_the_rows(results: Path, monkeypatch
     report = found(results, "bounds")["results"]
     assert [one["last_seconds"] > 0 for one in report["dependents"].values()] == [True] * 3
     assert [row["seconds"] for row in report["retention"]] == [1, 2]
+
+
+def test_memory_sees_every_process(results: Path) -> None:
+    memory.main(["--scale", "0.002"])
+
+    report = found(results, "memory")["results"]
+    assert len(report) == 6
+    assert all(peaks["worker"] > 20 and peaks["backend"] > 0.5 for peaks in report.values())
 
 
 def test_enqueue_stores_through_the_api_handler(results: Path) -> None:

@@ -68,3 +68,32 @@ def test_the_rates_of_storing() -> None:
 def test_the_trickle_never_ran_without_ageing() -> None:
     without = results("fairness")["results"]["without ageing"]
     assert (without["P2"]["ran"], without["P3"]["ran"]) == (0, 0)
+
+
+def test_the_bounds() -> None:
+    bounds = results("bounds")
+    told = list(table("docs/benchmarks.md", "| | the call | until the last | longest gap between ticks |"))
+    assert told == [
+        [
+            name,
+            f"{one['call_seconds']:.2f} s",
+            f"{one['last_seconds']:.1f} s",
+            f"{one['longest_tick_gap_seconds']:.2f} s",
+        ]
+        for name, one in bounds["results"]["dependents"].items()
+    ]
+    assert f"A job with {bounds['arguments']['jobs']:,} dependents" in PAGE
+    late = [row["rows"] for row in bounds["results"]["retention"] if row["seconds"] >= 130]
+    assert f"the table has {min(late):,} to {max(late):,} rows" in PAGE
+    assert bounds["machine"] == results("memory")["machine"]
+    machine = bounds["machine"]
+    assert f"{machine['cores']} cores ({machine['processor']}, {machine['memory_gib']} GiB, Python 3.11)" in PAGE
+
+
+def test_the_memory() -> None:
+    found = results("memory")
+    assert found["scale"] == 1
+    assert table("docs/benchmarks.md", "| | worker | api | backend |") == [
+        [name, *(f"{peaks[process]:.0f}" for process in ("worker", "api", "backend"))]
+        for name, peaks in found["results"].items()
+    ]

@@ -65,6 +65,15 @@ def test_a_failure_is_makes_too_and_is_not_taken_for_done(start: Start, tmp_path
     assert not (tmp_path / ".venv" / "ready").exists()
 
 
+def test_a_link_is_not_followed_and_nothing_is_emptied(start: Start, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").touch()
+    (tmp_path / ".venv").symlink_to(elsewhere)
+    assert start().wait(60) == 1
+    assert (elsewhere / "file").exists()
+
+
 PYTHONS = {
     "is not installed": ("", "is not here: install Python 3.11 or newer"),
     "is a shim for none": ("#!/bin/sh\necho 'shim: no such version' >&2\nexit 127\n", "shim: no such version"),
