@@ -1,6 +1,7 @@
 """Dependents that are cancelled with a job: in bounded steps, which commit, however many they are."""
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -168,3 +169,24 @@ def test_the_series_of_all_that_is_cancelled_end(connection: Connection, enter: 
         "SELECT DISTINCT errors -> -1 ->> 'reason' FROM dilamme.jobs WHERE series_id IS NOT NULL"
     )
     assert errors == Reason.DEPENDENCY_FAILED
+
+
+@pytest.mark.case("W5")
+def test_many_short_cascades_are_carried_on_together(connection: Connection, enter: Enter) -> None:
+    """Each child of a wide job has one of its own: what is left of the first steps are a thousand short cascades."""
+    head = put(connection, scheduled_at=FAR)
+    for _ in range(2):
+        children: list[dict[str, Any]] = [
+            {"dependency_ids": [head], "on_dependency_failure": "cancel", "ref": f"{n}"} for n in range(500)
+        ]
+        theirs: list[dict[str, Any]] = [
+            {"dependency_refs": [f"{n}"], "on_dependency_failure": "cancel"} for n in range(500)
+        ]
+        put_many(connection, children + theirs)
+    fan(connection, head, STEP)
+    cancel_job(connection, head)
+    steps = 0
+    while consequences.carry_on(enter("scheduler")):
+        steps += 1
+    assert tally(connection) == {"cancelled": 3 * STEP + 1}
+    assert steps <= 30

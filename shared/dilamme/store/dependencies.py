@@ -84,10 +84,9 @@ def note_cascades(connection: Connection, after: Mapping[UUID, UUID]) -> None:
     run(connection, "note_cascades", {"ids": list(after), "after": list(after.values())})
 
 
-def take_cascade(connection: Connection) -> tuple[UUID, UUID] | None:
-    """Takes back one such note: a job, and the id after which its children are left; None if there is none."""
-    rows = fetch(connection, "take_cascade")
-    return (rows[0]["job_id"], rows[0]["after"]) if rows else None
+def take_cascades(connection: Connection, limit: int) -> dict[UUID, UUID]:
+    """Takes back up to ``limit`` such notes, or one that is not at its beginning."""
+    return {row["job_id"]: row["after"] for row in fetch(connection, "take_cascades", {"limit": limit})}
 
 
 def sweep(connection: Connection, reach: int) -> list[Checked]:

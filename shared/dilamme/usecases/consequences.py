@@ -10,6 +10,7 @@ from dilamme.store.connection import Connection, transaction
 from dilamme.usecases.series import extend_series
 
 CASCADE_JOBS_MAX = 1_000  # of one step: some 50 ms
+CASCADES_MAX = 100  # carried on in one step
 
 
 def of_completion(connection: Connection, completed: Collection[UUID], recurring: Sequence[Ended]) -> list[bool]:
@@ -50,15 +51,14 @@ def of_failure(connection: Connection, ended: Sequence[Ended]) -> None:
 
 
 def carry_on(connection: Connection) -> bool:
-    """The next step of a cascade that was too long for one transaction, in one of its own. False if there is none."""
+    """The next step of the cascades that were too long for one transaction, in one of its own. False if there is none."""
     with transaction(connection):
-        if (noted := dependencies.take_cascade(connection)) is None:
-            return False
-        job_id, after = noted
+        noted = dependencies.take_cascades(connection, CASCADES_MAX)
         # One that was replayed meanwhile may yet succeed: its children wait for it again.
-        if dependencies.lock_parents(connection, [job_id]).get(job_id) in (Status.DEAD, Status.CANCELLED):
-            _cascade(connection, [job_id], after)
-        return True
+        statuses = dependencies.lock_parents(connection, noted) if noted else {}
+        if failed := [job_id for job_id, status in statuses.items() if status in (Status.DEAD, Status.CANCELLED)]:
+            _cascade(connection, failed, noted[failed[0]])
+        return bool(noted)
 
 
 def _cascade(connection: Connection, failed: Sequence[UUID], after: UUID = dependencies.FIRST) -> None:
@@ -68,9 +68,8 @@ def _cascade(connection: Connection, failed: Sequence[UUID], after: UUID = depen
     # A recurring job whose dependency failed ends its series: the next one would fail too.
     if series_ids := [job.series_id for job in cancelled if job.series_id is not None]:
         series.end_series(connection, sorted(series_ids))
-    if (
-        len(failed) == 1
-    ):  # the children of one come in order; those of many do not, so that no id parts done from undone
+    # The children of one job come in order. Those of many do not, and no id parts what is done from what is not.
+    if len(failed) == 1:
         after = max((job.id for job in cancelled if job.is_child), default=after)
     left = dict.fromkeys(failed, after)
     dependencies.note_cascades(connection, left | {job.id: dependencies.FIRST for job in cancelled})

@@ -102,9 +102,17 @@ WHERE (SELECT true FROM dilamme.job_dependencies AS edge
 ON CONFLICT DO NOTHING
 RETURNING job_id
 
--- name: take_cascade
--- In no order: one whose jobs somebody holds must not stand in the way of the others.
-DELETE FROM dilamme.cascades WHERE job_id = (SELECT job_id FROM dilamme.cascades ORDER BY random() LIMIT 1)
+-- name: take_cascades
+-- Up to `limit` that are at their beginning, or else one that is not. In no order: one whose jobs somebody holds must not
+-- stand in the way of the others.
+WITH picked AS MATERIALIZED (
+    SELECT job_id, after = '00000000-0000-0000-0000-000000000000' AS is_at_its_beginning
+    FROM dilamme.cascades ORDER BY is_at_its_beginning DESC, random() LIMIT %(limit)s
+)
+DELETE FROM dilamme.cascades WHERE job_id = ANY(ARRAY(
+    SELECT job_id FROM picked WHERE is_at_its_beginning
+    UNION ALL
+    (SELECT job_id FROM picked WHERE NOT EXISTS (SELECT FROM picked WHERE is_at_its_beginning) LIMIT 1)))
 RETURNING job_id, after
 
 -- name: sweep
