@@ -111,7 +111,13 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
         raise ConfigurationError(
             "wake() invokes a Lambda function, for which boto3 is not installed: pip install 'dilamme[aws]'"
         ) from error
-    loaded = _settings()
+    loaded = settings.load()
+    for name, function in (("worker", loaded.worker_function), ("scheduler", loaded.scheduler_function)):
+        if not function:
+            settings.load.cache_clear()  # the application may set it, and call again
+            raise ConfigurationError(
+                f"DILAMME_{name.upper()}_FUNCTION is not set: give the name of the {name} function"
+            )
     if connection is None:
         with closing(connect(database_url())) as own, migrated():
             usecase.wake(own, loaded, due=True, later=True)
@@ -130,17 +136,6 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
             usecase.wake(connection, loaded, due=True, later=True)
     finally:
         connection.autocommit = kept
-
-
-def _settings() -> settings.Settings:
-    loaded = settings.load()
-    for name, function in (("worker", loaded.worker_function), ("scheduler", loaded.scheduler_function)):
-        if not function:
-            settings.load.cache_clear()  # the application may set it, and call again
-            raise ConfigurationError(
-                f"DILAMME_{name.upper()}_FUNCTION is not set: give the name of the {name} function"
-            )
-    return loaded
 
 
 def _as_sent(fields: Mapping[str, Any], place: int | None = None) -> dict[str, Any]:

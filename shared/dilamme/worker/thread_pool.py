@@ -217,11 +217,7 @@ class ThreadPool:
         resolver.close()
 
     def ask(self, job_id: UUID, parent_id: UUID | None = None) -> Any:
-        """The results of a job's dependencies, or of one, fetched by the loop on its connection.
-
-        Raises:
-            RuntimeError: this is a child process.
-        """
+        """The results of a job's dependencies, or of one, fetched by the loop; RuntimeError in a child process."""
         if fork.generation != self._generation:
             raise RuntimeError("a child process has no dependency_results: read them before it is forked")
         future: Future[Any] = Future()
