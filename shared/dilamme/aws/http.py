@@ -115,11 +115,9 @@ class Door(APIGatewayHttpResolver):
 def admit(event: dict[str, Any], body_bytes_max: Mapping[str, int]) -> dict[str, Any]:
     """The event, with its body decoded if its path is one of ``body_bytes_max``; what is in other bodies is ignored.
 
-    Every body must be declared to be JSON. A web page of another origin can send a form, or a body without a type, and no
-    browser asks us first; with this type it would ask.
-
-    It runs before Powertools, which would validate a body of any size, accept a form in place of JSON, and show the
-    errors of base64 and UTF-8 as errors of ours.
+    Every body must be declared to be JSON: a page of another origin can send a form, or no type, and no browser asks first.
+    It runs before Powertools, which would validate a body of any size, accept a form in place of JSON, and show the errors of
+    base64 and UTF-8 as errors of ours.
 
     Raises:
         UnsupportedMediaType: the body is not declared to be JSON.
