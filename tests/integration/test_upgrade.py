@@ -90,7 +90,7 @@ def run(release: str, *arguments: str) -> str:
 def filled(request: pytest.FixtureRequest, databases: Databases) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """A release, the name of a database that it has filled, and what it tells of it."""
     name = databases.create_empty()
-    told = json.loads(run(request.param, "fill", databases.server.url(name)))
+    told = json.loads(run(request.param, "fill", databases.direct(name)))
     yield request.param, name, told
     databases.drop(name)
 

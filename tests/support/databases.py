@@ -26,10 +26,10 @@ class Databases:
         self.server = server
         self._numbers = count(1)
         server.create_database(TEMPLATE)
-        with closing(connect(self._direct(TEMPLATE))) as connection:
+        with closing(connect(self.direct(TEMPLATE))) as connection:
             migrate(connection, read({}))
         # Kept, because connecting takes as long as copying does.
-        self._administrator = psycopg.connect(self._direct("postgres"), autocommit=True)
+        self._administrator = psycopg.connect(self.direct("postgres"), autocommit=True)
         self._hash_password_briefly()
 
     def close(self) -> None:
@@ -62,10 +62,10 @@ class Databases:
     def _hash_password_briefly(self) -> None:
         """Each of thousands of logins would hash 4,096 times; PostgreSQL 15 knows no other number."""
         if self._administrator.info.server_version >= 160000:
-            password = Literal(urlsplit(self._direct("postgres")).password)
+            password = Literal(urlsplit(self.direct("postgres")).password)
             self._execute(SQL("SET scram_iterations = 1"))
             self._execute(SQL("ALTER ROLE {} PASSWORD {}").format(Identifier(SUPERUSER), password))
 
-    def _direct(self, name: str) -> str:
-        # A database that is copied or dropped must have nobody in it, and a pooler stays.
+    def direct(self, name: str) -> str:
+        """Its URL past the pooler, which stays connected: a database that is copied must have nobody in it."""
         return self.server.direct(name) if isinstance(self.server, Pooled) else self.server.url(name)
