@@ -303,7 +303,7 @@ RIGHTS_OF_0_1_0 = """
 
 
 def test_an_application_keeps_its_rights(
-    installation: Installation, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, databases: Databases, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The library of today, under the rights that an application was given for that of 0.1.0."""
     owner = installation.owner
@@ -312,7 +312,7 @@ def test_an_application_keeps_its_rights(
         owner.execute(RIGHTS_OF_0_1_0)
         migrate(owner, settings)
         monkeypatch.setattr(settings_module, "load", lambda: settings)
-        with closing(connect(installation.entrance.superuser_url)) as caller:
+        with closing(connect(databases.direct(installation.entrance.name))) as caller:
             caller.execute("SET SESSION AUTHORIZATION application")
             parent = dilamme.submit(caller, ECHO, interval_seconds=60, idempotency_key="key")
             assert dilamme.submit(caller, ECHO, interval_seconds=60, idempotency_key="key") == parent
