@@ -28,7 +28,7 @@ help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
-	@PYTHONPATH=.:shared exec $(BIN)/python -m local
+	@PYTHONPATH=.:shared exec $(BIN)/python -m dilamme_local
 
 # A file of tests stays in one process, each of which has a PostgreSQL of its own. Not the longest files first, as is usual: in
 # the folders' order the slow ones come early and the quick ones fill the gaps at the end. Bytecode is kept even where the
@@ -68,7 +68,7 @@ mutants: $(READY) ## puts one fault after the other into a copy, and shows which
 	@nice $(BIN)/python -m tests.mutants $(ARGS)
 
 audit: $(READY) ## looks for weaknesses: bandit in the code, the advisories' databases for all lock files (AUDIT_MAY_MISS="why" without them)
-	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive shared functions local tools
+	@$(BIN)/bandit --quiet --configfile pyproject.toml --recursive shared functions dilamme_local dilamme_cli tools
 	@$(BIN)/python -m tools.audit
 
 format: $(READY) ## formats, and fixes what the linter can
@@ -123,11 +123,11 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --ext
 	--generate-hashes --no-header --no-annotate --quiet
 
 lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs uv)
-	$(COMPILE) --group local --group dev --output-file requirements.lock
+	$(COMPILE) --extra dev --group dev --output-file requirements.lock
 	$(COMPILE) --constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
 		--output-file layers/dependencies/requirements.txt
-	$(COMPILE) --group local --group bench --constraint requirements.lock --output-file requirements-bench.lock
-	$(COMPILE) --resolution lowest-direct --group local --group test --output-file requirements-lowest.lock
+	$(COMPILE) --extra local --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) --resolution lowest-direct --extra local --group test --output-file requirements-lowest.lock
 	uv pip compile requirements-sam.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-strip-extras --quiet --output-file requirements-sam.lock
 	@$(BIN)/python -m tools.pin_both_ways requirements-sam.lock
@@ -146,7 +146,7 @@ PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not he
 
 .venv/ready: requirements.lock
 	$(if $(PROBLEM),$(error $(PROBLEM)))
-	@$(PYTHON) -P local/set_up.py .venv $<
+	@$(PYTHON) -P dilamme_local/set_up.py .venv $<
 
 # What the users' job handlers need; often nothing, of which pip would warn.
 .venv/ready-worker: functions/worker/requirements.txt .venv/ready
@@ -157,4 +157,4 @@ PROBLEM = $(shell command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not he
 # lowest versions.
 .venv-%/ready: requirements-%.lock
 	$(if $(PROBLEM),$(error $(PROBLEM)))
-	@$(PYTHON) -P local/set_up.py .venv-$* $<
+	@$(PYTHON) -P dilamme_local/set_up.py .venv-$* $<

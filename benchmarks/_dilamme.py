@@ -21,11 +21,11 @@ from dilamme.settings import Settings, read
 from dilamme.store import lease, slots
 from dilamme.store.connection import connect
 from dilamme.usecases.migrate import migrate
-from local.environment import Environment
-from local.functions import ROLES, Function
-from local.invocation import Invocation
-from local.options import CHECKOUT
-from local.postgres import Postgres
+from dilamme_local.environment import Environment
+from dilamme_local.functions import ROLES, Function
+from dilamme_local.invocation import Invocation
+from dilamme_local.options import CHECKOUT
+from dilamme_local.postgres import Postgres
 
 NOOP = "bench.noop"
 JOBS = Path(__file__).with_name("jobs")

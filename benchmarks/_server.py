@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from local.options import CHECKOUT
-from local.postgres import OPEN_HBA, Postgres
+from dilamme_local.options import CHECKOUT
+from dilamme_local.postgres import OPEN_HBA, Postgres
 
 SHOWN = (
     "server_version",

@@ -25,8 +25,8 @@ from uuid import UUID
 
 from benchmarks import _common as common
 from benchmarks import _dilamme, _server
-from local.options import Options
-from local.stack import Stack
+from dilamme_local.options import Options
+from dilamme_local.stack import Stack
 
 WAIT_SECONDS_MAX = 600
 COUNT_SECONDS = 10.0

@@ -29,8 +29,8 @@ from dilamme.scheduler.tick import Leader, tick
 from dilamme.settings import read
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection, connect
-from local.functions import ROLES
-from local.postgres import Postgres
+from dilamme_local.functions import ROLES
+from dilamme_local.postgres import Postgres
 
 T = TypeVar("T")
 Fifths = list[float]

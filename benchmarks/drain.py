@@ -28,7 +28,7 @@ from benchmarks import _dilamme, _peers, _server
 from benchmarks._common import Measures, Rival, Spread
 from benchmarks._peers import Peer
 from benchmarks._tally import Tally
-from local.postgres import Postgres
+from dilamme_local.postgres import Postgres
 
 Results = dict[str, dict[str, Spread]]
 

@@ -23,9 +23,9 @@ from benchmarks._common import Measures, Rival, Spread, Target
 from dilamme.settings import read
 from dilamme.store import lease, slots
 from dilamme.store.connection import connect
-from local.functions import ROLES
-from local.options import CHECKOUT
-from local.postgres import Postgres
+from dilamme_local.functions import ROLES
+from dilamme_local.options import CHECKOUT
+from dilamme_local.postgres import Postgres
 
 Results = dict[str, dict[str, Spread]]
 OURS, PGQUEUER, BARE = "Dilamme's API", "PgQueuer's library", "bare INSERT"

@@ -28,8 +28,8 @@ from urllib.parse import urlsplit
 from benchmarks import _common as common
 from benchmarks import _dilamme, _server
 from benchmarks._common import Target
-from local.options import Options
-from local.stack import Stack
+from dilamme_local.options import Options
+from dilamme_local.stack import Stack
 
 Samples = dict[str, list[float]]
 """Milliseconds, by what was measured."""

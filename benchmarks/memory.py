@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 import dilamme
 from benchmarks import _common as common
 from benchmarks import _dilamme, _server
-from local.options import Options
-from local.stack import Stack
+from dilamme_local.options import Options
+from dilamme_local.stack import Stack
 
 PAYLOAD = "x" * (256 * 1024 - 2)
 RESULT_CHARACTERS, RESULT_ONES = 262_000, 131_000

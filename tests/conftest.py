@@ -14,8 +14,8 @@ from dilamme.aws import environment
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
 from dilamme.usecases import wake
-from local.inherited import loopback_without_proxy
-from local.postgres import NOT_DURABLE, OPEN_HBA, Postgres
+from dilamme_local.inherited import loopback_without_proxy
+from dilamme_local.postgres import NOT_DURABLE, OPEN_HBA, Postgres
 from tests.support import memory, pooler
 from tests.support.clock import Clock
 from tests.support.databases import Databases

@@ -26,10 +26,10 @@ from typing import Any
 import boto3
 import requests
 
-from local.aws import CREDENTIALS
-from local.invocation import REGION
-from local.options import Options
-from local.stack import Stack
+from dilamme_local.aws import CREDENTIALS
+from dilamme_local.invocation import REGION
+from dilamme_local.options import Options
+from dilamme_local.stack import Stack
 from tools import template
 from tools.template import CHECKOUT
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import _common, _peers, _server, bounds, capacity, depth, drain, enqueue, fairness, latency, memory
-from local.postgres import Postgres
+from dilamme_local.postgres import Postgres
 
 OURS = "Dilamme"
 ONCE = ["--rounds", "1"]

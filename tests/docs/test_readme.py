@@ -11,7 +11,7 @@ from dilamme.usecases.read import COUNT_MAX, COUNT_MAX_FOR_THE_REST, PAGE_JOBS_M
 from dilamme.wire import requests
 from dilamme.wire.why import RANK_MAX
 from dilamme.worker.execute import RESULT_BYTES_MAX
-from local.options import LOCAL_DEFAULTS
+from dilamme_local.options import LOCAL_DEFAULTS
 from tests.support.pages import blocks, table
 
 ARROW = re.compile(r"(\S+) --> (\S+?)(?:: (\w+))?")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from local.options import CHECKOUT, Options
-from local.postgres import Postgres
-from local.stack import Stack
+from dilamme_local.options import CHECKOUT, Options
+from dilamme_local.postgres import Postgres
+from dilamme_local.stack import Stack
 from tests.e2e.system import System
 
 JOBS = Path(__file__).parent / "jobs"

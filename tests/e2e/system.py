@@ -15,9 +15,9 @@ from uuid import uuid4
 import boto3
 import psycopg
 
-from local.dispatcher import Running
-from local.faults import Fault, Kind
-from local.stack import Stack
+from dilamme_local.dispatcher import Running
+from dilamme_local.faults import Fault, Kind
+from dilamme_local.stack import Stack
 from tests.support.answers import Answer
 from tests.support.waiting import wait_until
 

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from local.faults import Kind
+from dilamme_local.faults import Kind
 from tests.e2e.system import System, kill, moment
 from tests.support.processes import alive
 from tests.support.waiting import wait_until

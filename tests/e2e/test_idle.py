@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import dilamme
-from local.options import CHECKOUT
+from dilamme_local.options import CHECKOUT
 from tests.e2e.system import LIVE, System, kill, seconds_between
 from tests.support.waiting import wait_until
 

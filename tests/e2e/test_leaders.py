@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from local.dispatcher import Running
-from local.faults import Kind
+from dilamme_local.dispatcher import Running
+from dilamme_local.faults import Kind
 from tests.e2e.system import System, kill
 from tests.support.waiting import wait_until
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from local.options import Options
-from local.stack import Stack
+from dilamme_local.options import Options
+from dilamme_local.stack import Stack
 from tests.e2e.system import System
 from tests.support.waiting import wait_until
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from dilamme.store.connection import Connection
-from local.postgres import Postgres
+from dilamme_local.postgres import Postgres
 from tests.functions.door import get, post
 from tests.support.entrance import role_url
 from tests.support.jobs import tally

@@ -23,7 +23,7 @@ from psycopg.sql import SQL
 from dilamme import session
 from dilamme.aws import database
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
-from local.postgres import Postgres
+from dilamme_local.postgres import Postgres
 from tests.functions.tls import TlsProxy
 
 REGION = "eu-west-1"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-from local import payload
+from dilamme_local import payload
 from tests.functions.door import send
 
 

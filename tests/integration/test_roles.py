@@ -21,7 +21,7 @@ from dilamme.store.connection import Connection
 from dilamme.store.job_types import upsert_types
 from dilamme.usecases import cancel, migrate, replay, rescue, wake
 from dilamme.usecases.settle import settle
-from local.options import CHECKOUT
+from dilamme_local.options import CHECKOUT
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
 from tests.support.clock import Clock

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from local.functions import Function
+from dilamme_local.functions import Function
 from tests.local.puppet_service import PuppetService, puppet
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from local.dispatcher import Dispatcher
-from local.events import Events
-from local.faults import Fault, Faults, Kind
-from local.functions import Function
-from local.lambda_service import LambdaService
+from dilamme_local.dispatcher import Dispatcher
+from dilamme_local.events import Events
+from dilamme_local.faults import Fault, Faults, Kind
+from dilamme_local.functions import Function
+from dilamme_local.lambda_service import LambdaService
 from tests.support.waiting import wait_until
 
 PUPPET = Path(__file__).parent / "puppet"

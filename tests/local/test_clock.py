@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from local.clock import Clock
-from local.faults import Kind
+from dilamme_local.clock import Clock
+from dilamme_local.faults import Kind
 from tests.local.puppet_service import PuppetService, puppet
 from tests.support.waiting import wait_until
 

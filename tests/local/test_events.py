@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
-from local import events
-from local.faults import Kind
+from dilamme_local import events
+from dilamme_local.faults import Kind
 from tests.local.puppet_service import PuppetService, puppet
 from tests.support.processes import alive
 from tests.support.waiting import wait_until

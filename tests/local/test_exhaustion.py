@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from local.dispatcher import Dispatcher
-from local.environment import Environment
-from local.functions import Function
-from local.gateway import Gateway
-from local.http_server import Handler
-from local.invocation import Invocation
+from dilamme_local.dispatcher import Dispatcher
+from dilamme_local.environment import Environment
+from dilamme_local.functions import Function
+from dilamme_local.gateway import Gateway
+from dilamme_local.http_server import Handler
+from dilamme_local.invocation import Invocation
 from tests.local.puppet_service import PuppetService, puppet
 from tests.support.waiting import wait_until
 
@@ -38,8 +38,8 @@ HANDLER = "import os\ndef handler(event, context): return os.getpid()\n"
 RUN = """
 import sys
 from pathlib import Path
-from local.__main__ import run
-from local.options import Options
+from dilamme_local.__main__ import run
+from dilamme_local.options import Options
 sys.exit(run(Options(0, Path(sys.argv[1]) / "data", functions_folder=Path(sys.argv[1]))))
 """
 
@@ -187,7 +187,7 @@ def test_a_process_that_could_not_be_started_is_started_later(tmp_path: Path, mo
             raise failures.pop(0)
         make(self, function, log)
 
-    monkeypatch.setattr("local.pool.START_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr("dilamme_local.pool.START_AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(Environment, "__init__", fail_at_first)
     dispatcher = Dispatcher([puppet("worker", reserved_concurrency=1)], tmp_path)
     monkeypatch.setenv("JOURNAL", str(tmp_path / "journal"))

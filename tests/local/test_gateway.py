@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from local.errors import StackError
-from local.functions import Function
-from local.gateway import Gateway
+from dilamme_local.errors import StackError
+from dilamme_local.functions import Function
+from dilamme_local.gateway import Gateway
 from tests.local.puppet_service import PuppetService
 
 HANDLER = """

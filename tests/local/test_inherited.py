@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.inherited import for_functions
+from dilamme_local.inherited import for_functions
 
 LOOPBACK = "127.0.0.1,localhost,::1"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from local.functions import Function
+from dilamme_local.functions import Function
 from tests.local.puppet_service import PuppetService, puppet
 from tests.support.processes import alive
 from tests.support.waiting import wait_until

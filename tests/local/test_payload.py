@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local import payload
+from dilamme_local import payload
 
 
 def make(

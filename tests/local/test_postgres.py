@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from local.errors import StackError
-from local.postgres import NOT_DURABLE, Postgres
+from dilamme_local.errors import StackError
+from dilamme_local.postgres import NOT_DURABLE, Postgres
 from tests.support.processes import alive
 from tests.support.waiting import wait_until
 
@@ -141,7 +141,7 @@ def test_data_of_another_major_version_is_left_alone(server: Postgres, folder: P
 START_AND_WAIT = """
 import sys, time
 from pathlib import Path
-from local.postgres import Postgres
+from dilamme_local.postgres import Postgres
 server = Postgres(Path(sys.argv[1]))
 server.start()
 print(server._leash.pid, flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local.options import CHECKOUT
+from dilamme_local.options import CHECKOUT
 
 Start = Callable[[], subprocess.Popen[str]]
 OFFLINE = {**os.environ, "PIP_NO_INDEX": "1"}  # nothing is to be found; asking an index for that takes half a minute

@@ -16,10 +16,10 @@ import boto3
 import psycopg
 import pytest
 
-from local.errors import StackError
-from local.options import Options
-from local.postgres import Postgres
-from local.stack import Stack
+from dilamme_local.errors import StackError
+from dilamme_local.options import Options
+from dilamme_local.postgres import Postgres
+from dilamme_local.stack import Stack
 from tests.support.processes import alive
 from tests.support.waiting import wait_until
 
@@ -164,8 +164,8 @@ def test_a_migration_that_fails_is_told_and_leaves_nothing_running(functions: Pa
 RUN = """
 import sys
 from pathlib import Path
-from local.__main__ import run
-from local.options import Options
+from dilamme_local.__main__ import run
+from dilamme_local.options import Options
 sys.exit(run(Options(0, Path(sys.argv[1]), functions_folder=Path(sys.argv[2]))))
 """
 
@@ -229,7 +229,7 @@ def test_a_stack_that_is_killed_takes_its_processes_along_and_the_next_one_start
 
 
 def start_and_fail(tmp_path: Path, variables: Mapping[str, str]) -> str:
-    """What `python -m local` says on stderr when it cannot start."""
+    """What `python -m dilamme_local` says on stderr when it cannot start."""
     done = subprocess.run(
         [sys.executable, "-m", "local"],
         cwd=CHECKOUT,

@@ -10,8 +10,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from local.aws import Aws
-from local.gateway import Gateway
+from dilamme_local.aws import Aws
+from dilamme_local.gateway import Gateway
 from tests.local.puppet_service import PuppetService, puppet
 
 INVOKE = "/2015-03-31/functions/worker/invocations"

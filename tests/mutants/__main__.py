@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.mutants.faults import FAULTS, Fault
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["shared", "functions", "local", "events", "docs", "benchmarks", "tools", "tests"]
+PARTS = ["shared", "functions", "dilamme_local", "dilamme_cli", "events", "docs", "benchmarks", "tools", "tests"]
 PYTEST = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", "--no-header", "--timeout=90"]
 FAILED, PASSED = 1, 0
 

@@ -24,9 +24,9 @@ import psycopg
 import requests
 from moto.server import ThreadedMotoServer
 
-from local.aws import CREDENTIALS
-from local.options import as_role
-from local.postgres import NOT_DURABLE, Postgres, free_port
+from dilamme_local.aws import CREDENTIALS
+from dilamme_local.options import as_role
+from dilamme_local.postgres import NOT_DURABLE, Postgres, free_port
 
 CHECKOUT = Path(__file__).parent.parent.parent
 SAM = CHECKOUT / ".venv-sam" / "bin" / "sam"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psycopg
 
-from local.errors import StackError
-from local.faults import Fault, Kind
-from local.stack import Stack
+from dilamme_local.errors import StackError
+from dilamme_local.faults import Fault, Kind
+from dilamme_local.stack import Stack
 from tests.soak.journals import Journal
 from tests.soak.threads import LoudThread
 

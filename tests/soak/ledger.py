@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from local.options import CHECKOUT
+from dilamme_local.options import CHECKOUT
 from tests.soak import journals
 from tests.soak.soak import Report
 

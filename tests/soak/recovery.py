@@ -26,8 +26,8 @@ from uuid import UUID
 
 import psycopg
 
-from local.faults import Fault, Kind
-from local.stack import Stack
+from dilamme_local.faults import Fault, Kind
+from dilamme_local.stack import Stack
 from tests.soak.evidence import Run, install_history, read_runs
 from tests.soak.stage import stage
 from tests.support.waiting import wait_until
@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.soak.recovery", description=__doc__)
     parser.add_argument("rounds", type=int, nargs="?", default=20)
     rounds = range(parser.parse_args().rounds)
-    logging.getLogger("local").setLevel(logging.CRITICAL)  # that invocations fail is no news here
+    logging.getLogger("dilamme_local").setLevel(logging.CRITICAL)  # that invocations fail is no news here
     sys.stdout.write(f"{'seconds':<66} {'n':>3} {'median':>8} {'max':>8}\n")
     with bench({}, deployed_times=True) as at:
         workers = [worker_round(at, reported=True) for _ in rounds]

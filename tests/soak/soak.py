@@ -14,7 +14,7 @@ from uuid import UUID
 
 import psycopg
 
-from local.stack import Stack
+from dilamme_local.stack import Stack
 from tests.soak.auditor import Violation, audit
 from tests.soak.chaos import Chaos
 from tests.soak.evidence import Evidence, gather, install_history

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.options import CHECKOUT, Options
-from local.postgres import NOT_DURABLE
-from local.stack import Stack
+from dilamme_local.options import CHECKOUT, Options
+from dilamme_local.postgres import NOT_DURABLE
+from dilamme_local.stack import Stack
 
 JOBS = Path(__file__).parent / "jobs" / "soaked.py"
 WORKER_SECONDS = 10

@@ -10,7 +10,7 @@ from psycopg.sql import SQL, Composed, Identifier, Literal
 from dilamme.settings import read
 from dilamme.store.connection import connect
 from dilamme.usecases.migrate import migrate
-from local.postgres import SUPERUSER, Postgres
+from dilamme_local.postgres import SUPERUSER, Postgres
 from tests.support.pooler import Pooled
 
 TEMPLATE = "migrated"

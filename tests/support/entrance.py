@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dilamme.store.connection import Connection
 from dilamme.store.session_settings import ROLE_PREFIX
-from local.postgres import Postgres
+from dilamme_local.postgres import Postgres
 
 Enter = Callable[[str], Connection]
 

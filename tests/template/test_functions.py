@@ -10,7 +10,7 @@ from dilamme.aws import custom_resource
 from dilamme.scheduler.lead import STOP_BEFORE_DEADLINE_SECONDS
 from dilamme.settings import read, unknown_variables
 from dilamme.usecases.deploy import RESCUES, connections_needed
-from local.functions import deployed as deployed_locally
+from dilamme_local.functions import deployed as deployed_locally
 from tests.template.cloudformation import CHECKOUT, deployed, of_type, source
 
 RESOURCES = deployed()

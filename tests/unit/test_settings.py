@@ -72,7 +72,7 @@ def test_what_is_empty_is_not_set_and_not_told() -> None:
 def test_every_variable_that_the_code_names_is_a_known_one() -> None:
     files = [
         file
-        for folder in ("shared", "functions", "local", "events")
+        for folder in ("shared", "functions", "dilamme_local", "dilamme_cli", "events")
         for file in (ROOT / folder).rglob("*")
         if file.suffix in (".py", ".json")
     ]

@@ -20,10 +20,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from local.errors import StackError
-from local.strangers import refusal
+from dilamme_local.errors import StackError
+from dilamme_local.strangers import refusal
 
-logger = logging.getLogger("local")
+logger = logging.getLogger("dilamme_local")
 
 SILENCE_SECONDS = 60  # of a client between two requests, or in the midst of one
 # A quarter of the files that a process may open: there are two servers, and the functions' processes need some too.

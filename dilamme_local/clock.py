@@ -11,13 +11,13 @@ import time
 import uuid
 from datetime import UTC, datetime
 
-from local.events import Events
-from local.faults import Faults, Kind
-from local.invocation import ACCOUNT, REGION, StoppingError
+from dilamme_local.events import Events
+from dilamme_local.faults import Faults, Kind
+from dilamme_local.invocation import ACCOUNT, REGION, StoppingError
 
 RULE = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/every-minute"
 
-logger = logging.getLogger("local")
+logger = logging.getLogger("dilamme_local")
 
 
 class Clock:

@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from local.environment import Environment
-from local.functions import Function
-from local.invocation import StoppingError, ThrottledError
+from dilamme_local.environment import Environment
+from dilamme_local.functions import Function
+from dilamme_local.invocation import StoppingError, ThrottledError
 
 # Imports are work for a processor: starting more processes at once than there are makes each of them late.
 STARTS = threading.Semaphore(os.cpu_count() or 2)
 START_AGAIN_SECONDS = 1
 
-logger = logging.getLogger("local")
+logger = logging.getLogger("dilamme_local")
 
 
 class Pool:

@@ -1,4 +1,4 @@
-"""moto's server in a process of its own: ``python -m local.moto_process``. Prints its URL, ends with its stdin.
+"""moto's server in a process of its own: ``python -m dilamme_local.moto_process``. Prints its URL, ends with its stdin.
 
 Apart, because moto reads the AWS settings of its process's environment (a user's AWS_PROFILE breaks it), and because its
 import, most of a second, then runs beside the start of PostgreSQL. Its own server would let every web page read the queue.
@@ -15,7 +15,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from local.strangers import refusal
+from dilamme_local.strangers import refusal
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 

@@ -13,11 +13,11 @@ from dataclasses import asdict
 from typing import NoReturn, cast
 from urllib.parse import unquote, urlsplit
 
-from local.dispatcher import Dispatcher, Running
-from local.events import Events
-from local.faults import Fault, Faults, Kind
-from local.http_server import BodyTooLargeError, Handler, RequestMalformedError, Server
-from local.invocation import Invocation, StoppingError, ThrottledError, UnknownFunctionError, arn
+from dilamme_local.dispatcher import Dispatcher, Running
+from dilamme_local.events import Events
+from dilamme_local.faults import Fault, Faults, Kind
+from dilamme_local.http_server import BodyTooLargeError, Handler, RequestMalformedError, Server
+from dilamme_local.invocation import Invocation, StoppingError, ThrottledError, UnknownFunctionError, arn
 
 SYNCHRONOUS_BYTES_MAX = 6_291_556
 EVENT_BYTES_MAX = 1024 * 1024

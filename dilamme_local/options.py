@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 from dilamme.settings import Settings, read
 from dilamme.store.connection import connect
-from local.errors import StackError
+from dilamme_local.errors import StackError
 
 CHECKOUT = Path(__file__).parent.parent
 

@@ -8,10 +8,10 @@ after one and two minutes. Out of retries, or past its maximum age, its record g
 import threading
 import time
 
-from local.dispatcher import Dispatcher
-from local.faults import Faults, Kind
-from local.functions import Function
-from local.invocation import Invocation, Outcome, StoppingError, ThrottledError, on_failure_record
+from dilamme_local.dispatcher import Dispatcher
+from dilamme_local.faults import Faults, Kind
+from dilamme_local.functions import Function
+from dilamme_local.invocation import Invocation, Outcome, StoppingError, ThrottledError, on_failure_record
 
 RETRY_SECONDS = (60, 120)
 THROTTLED_SECONDS_MAX = 300

@@ -3,10 +3,10 @@
 import json
 from typing import cast
 
-from local import payload
-from local.dispatcher import Dispatcher
-from local.http_server import BodyTooLargeError, Handler, RequestMalformedError, Server
-from local.invocation import Invocation, StoppingError, ThrottledError
+from dilamme_local import payload
+from dilamme_local.dispatcher import Dispatcher
+from dilamme_local.http_server import BodyTooLargeError, Handler, RequestMalformedError, Server
+from dilamme_local.invocation import Invocation, StoppingError, ThrottledError
 
 REQUEST_BYTES_MAX = 10 * 1024 * 1024
 EVENT_BYTES_MAX = 6 * 1024 * 1024  # of a synchronous invocation: a body full of quotes grows on its way into the event

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import IO
 
-from local.postgres_commands import passes_closed_folders
+from dilamme_local.postgres_commands import passes_closed_folders
 
 
 def make_folder(folder: Path, *, ours: bool = True) -> None:

@@ -17,20 +17,20 @@ from typing import Self
 
 import psycopg
 
-from local.aws import CREDENTIALS, Aws
-from local.clock import Clock
-from local.dispatcher import Dispatcher
-from local.errors import StackError
-from local.events import Events
-from local.faults import Faults
-from local.functions import ROLES, Function, deployed
-from local.gateway import Gateway
-from local.inherited import for_functions
-from local.invocation import Invocation, on_failure_record
-from local.lambda_service import LambdaService
-from local.options import Options, as_role, check_database
-from local.postgres import Postgres
-from local.private import close_file, make_folder
+from dilamme_local.aws import CREDENTIALS, Aws
+from dilamme_local.clock import Clock
+from dilamme_local.dispatcher import Dispatcher
+from dilamme_local.errors import StackError
+from dilamme_local.events import Events
+from dilamme_local.faults import Faults
+from dilamme_local.functions import ROLES, Function, deployed
+from dilamme_local.gateway import Gateway
+from dilamme_local.inherited import for_functions
+from dilamme_local.invocation import Invocation, on_failure_record
+from dilamme_local.lambda_service import LambdaService
+from dilamme_local.options import Options, as_role, check_database
+from dilamme_local.postgres import Postgres
+from dilamme_local.private import close_file, make_folder
 
 DATABASE = "dilamme"
 LOG_BYTES_MAX = 10 * 1024 * 1024

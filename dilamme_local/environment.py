@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from local.functions import Function
-from local.invocation import REGION, Invocation, Outcome, failure
-from local.private import append_to
+from dilamme_local.functions import Function
+from dilamme_local.invocation import REGION, Invocation, Outcome, failure
+from dilamme_local.private import append_to
 
 RUNTIME = Path(__file__).with_name("runtime.py")
 SHARED = Path(__file__).parent.parent / "shared"

@@ -1,4 +1,4 @@
-"""Sets up a virtual environment from a lock file with hashes: `python -P local/set_up.py .venv requirements.lock`.
+"""Sets up a virtual environment from a lock file with hashes: `python -P dilamme_local/set_up.py .venv requirements.lock`.
 
 One at a time: of two `make` in one fresh checkout, each would clear away what the other is installing. The second waits
 and finds it done. With the standard library alone: nothing else is there yet.

@@ -7,10 +7,10 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from local.errors import StackError
-from local.inherited import for_functions
-from local.invocation import REGION
-from local.private import append_to
+from dilamme_local.errors import StackError
+from dilamme_local.inherited import for_functions
+from dilamme_local.invocation import REGION
+from dilamme_local.private import append_to
 
 CHECKOUT = Path(__file__).parent.parent
 
@@ -37,7 +37,7 @@ class Aws:
         self.queue_url = ""
         with append_to(log) as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "local.moto_process"],
+                [sys.executable, "-P", "-m", "dilamme_local.moto_process"],
                 env={**clean, **CREDENTIALS, "PYTHONPATH": str(CHECKOUT)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from local.environment import Environment
-from local.functions import Function
-from local.invocation import Invocation, Outcome, ThrottledError, UnknownFunctionError
-from local.pool import Pool
+from dilamme_local.environment import Environment
+from dilamme_local.functions import Function
+from dilamme_local.invocation import Invocation, Outcome, ThrottledError, UnknownFunctionError
+from dilamme_local.pool import Pool
 
 COUNTED = ("accepted", "started", "succeeded", "failed", "throttled")
 
-logger = logging.getLogger("local")
+logger = logging.getLogger("dilamme_local")
 
 
 @dataclass(frozen=True)

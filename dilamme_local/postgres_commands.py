@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from local.errors import StackError
+from dilamme_local.errors import StackError
 
 
 def binary(name: str) -> Path:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from local.invocation import ACCOUNT
+from dilamme_local.invocation import ACCOUNT
 
 TEXT_TYPES = {"application/json", "application/xml", "application/javascript"}
 Headers = Iterable[tuple[str, str]]

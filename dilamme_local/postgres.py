@@ -28,10 +28,10 @@ from urllib.parse import quote
 import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
-from local.errors import StackError
-from local.inherited import forget_other_servers
-from local.postgres_commands import as_server_user, binary, give_to_server
-from local.private import append_to, close_file, make_folder
+from dilamme_local.errors import StackError
+from dilamme_local.inherited import forget_other_servers
+from dilamme_local.postgres_commands import as_server_user, binary, give_to_server
+from dilamme_local.private import append_to, close_file, make_folder
 
 SUPERUSER = "postgres"
 START_SECONDS_MAX = 60  # a crash recovery may come first

@@ -1,4 +1,4 @@
-"""`python -m local`, which is `make run`: starts the stack and stops it at Ctrl-C."""
+"""`python -m dilamme_local`, which is `make run`: starts the stack and stops it at Ctrl-C."""
 
 import sys
 
@@ -11,9 +11,9 @@ import signal
 import time
 from typing import NoReturn
 
-from local.errors import StackError
-from local.options import Options, from_environment
-from local.stack import Stack
+from dilamme_local.errors import StackError
+from dilamme_local.options import Options, from_environment
+from dilamme_local.stack import Stack
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
