@@ -5,6 +5,7 @@
 * A chain: each job is cancelled with the one before; the first is cancelled over HTTP.
 * A fan: as many dependents of one job, which is cancelled.
 * A release: as many dependents of one job, which completes.
+* A batch with the most dependencies that are taken, half of them by refs and half by ids.
 * Retention: so many completed jobs a second, each kept for so many seconds; the rows are counted every 10 s. Nothing else
   keeps a scheduler at work, so that it comes once a minute.
 
@@ -20,11 +21,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from benchmarks import _common as common
 from benchmarks import _dilamme, _server
+from dilamme.wire.requests import BATCH_DEPENDENCIES_MAX
 from dilamme_local.options import Options
 from dilamme_local.stack import Stack
 
@@ -74,8 +77,9 @@ def main(arguments: list[str] | None = None) -> None:
         "fan, cancelled": spread(options.jobs, chain=False, settings={}),
         "fan, released": release(options.jobs),
     }
+    batch = wide_batch()
     rows = retention(options.rate, options.minutes, options.kept)
-    report(options, found, rows)
+    report(options, found, batch, rows)
 
 
 @contextmanager
@@ -111,6 +115,26 @@ def release(number: int) -> dict[str, float]:
         return watched(stack, lambda: call(stack.url, "/jobs", {"type": "bench.noop"}))
 
 
+def wide_batch() -> float:
+    """Seconds of the call; the third of three, since the first one starts the function."""
+    with running({}) as stack:
+        parents = [
+            job["id"] for job in call(stack.url, "/jobs/batch", {"jobs": [{"type": "bench.noop"}] * 100})["jobs"]
+        ]
+        stages: list[dict[str, object]] = [{"type": "bench.noop", "ref": str(index)} for index in range(100)]
+        half = BATCH_DEPENDENCIES_MAX // 100 // 2
+        jobs: list[Any] = [
+            *stages,
+            *[{"type": "bench.noop", "dependencyRefs": [job["ref"] for job in stages]}] * half,
+            *[{"type": "bench.noop", "dependencyIds": parents}] * half,
+        ]
+        for _ in range(3):
+            began = time.monotonic()
+            call(stack.url, "/jobs/batch", {"jobs": jobs})
+            took = time.monotonic() - began
+        return took
+
+
 def watched(stack: Stack, begin: Callable[[], None]) -> dict[str, float]:
     """Seconds of the call, and until nothing is left; the longest gap between two ticks meanwhile."""
     ticks, done = Ticks(), threading.Event()
@@ -138,13 +162,14 @@ def watch(url: str, ticks: Ticks, done: threading.Event) -> None:
                 ticks.at.append(at)
 
 
-def call(url: str, path: str, body: object = None) -> None:
+def call(url: str, path: str, body: object = None) -> Any:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
     connection.request("POST", path, json.dumps(body) if body else None, {"content-type": "application/json"})
     answer = connection.getresponse()
     text = answer.read()
     if answer.status not in (200, 201):
         raise RuntimeError(f"the API answered {answer.status}: {text!r}")
+    return json.loads(text)
 
 
 def retention(rate: int, minutes: float, kept: float) -> list[dict[str, float]]:
@@ -167,7 +192,9 @@ def retention(rate: int, minutes: float, kept: float) -> list[dict[str, float]]:
     return found
 
 
-def report(options: argparse.Namespace, found: dict[str, dict[str, float]], rows: list[dict[str, float]]) -> None:
+def report(
+    options: argparse.Namespace, found: dict[str, dict[str, float]], batch: float, rows: list[dict[str, float]]
+) -> None:
     common.table(
         f"{options.jobs:,} dependents of one job",
         ["", "the call", "until the last", "longest gap between ticks"],
@@ -180,6 +207,7 @@ def report(options: argparse.Namespace, found: dict[str, dict[str, float]], rows
     )
     targets = [
         common.at_most("a call", max(one["call_seconds"] for one in found.values()), 2.0, " s"),
+        common.at_most(f"a batch with {BATCH_DEPENDENCIES_MAX:,} dependencies", batch, 2.0, " s"),
         common.at_most(
             "longest gap between ticks", max(one["longest_tick_gap_seconds"] for one in found.values()), 2.0, " s"
         ),
@@ -192,7 +220,7 @@ def report(options: argparse.Namespace, found: dict[str, dict[str, float]], rows
             )
         )
     common.print_targets(targets)
-    results = {"dependents": found, "retention": rows}
+    results = {"dependents": found, "batch_seconds": batch, "retention": rows}
     common.write_results(
         "bounds", {"machine": common.machine(), "arguments": vars(options), "targets": targets, "results": results}
     )

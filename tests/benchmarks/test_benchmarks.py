@@ -101,6 +101,7 @@ def test_bounds_watches_the_ticks_and_counts_the_rows(results: Path, monkeypatch
 
     report = found(results, "bounds")["results"]
     assert [one["last_seconds"] > 0 for one in report["dependents"].values()] == [True] * 3
+    assert report["batch_seconds"] > 0
     assert [row["seconds"] for row in report["retention"]] == [1, 2]
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -91,16 +90,17 @@ def test_a_wrong_batch_is_refused(body: Any, place: str, connection: Connection)
 
 
 @pytest.mark.case("W7")
-def test_a_batch_with_too_many_dependencies_is_refused_at_the_field_that_exceeds(connection: Connection) -> None:
+def test_a_batch_with_too_many_dependencies_is_refused_at_the_field_that_exceeds(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """W7: a thousand jobs, all to all, and by ids. Refused before the database is asked for anything."""
+    monkeypatch.delattr("dilamme.usecases.submit._submit")
     all_to_all = [
         {**JOB, "ref": str(index), "dependencyRefs": [str(one) for one in range(index)]} for index in range(1000)
     ]
     by_id = [{**JOB, "dependencyIds": [NOBODY] * 100} for _ in range(501)]
     for jobs, place in ((all_to_all, "/jobs/316/dependencyRefs"), (by_id, "/jobs/500/dependencyIds")):
-        began = monotonic()
         answer = post("/jobs/batch", {"jobs": jobs}, key="k")
-        assert monotonic() - began < 2
         assert_refused(answer, connection, 422)
         assert answer.pointers == [place]
         assert "50,000" in answer.text

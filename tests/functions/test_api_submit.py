@@ -2,7 +2,6 @@
 
 import json
 from datetime import datetime, timedelta
-from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -194,18 +193,15 @@ def test_a_batch_takes_a_thousand_jobs(connection: Connection) -> None:
 
 
 @pytest.mark.case("W7")
-def test_a_batch_takes_fifty_thousand_dependencies_in_two_seconds(connection: Connection) -> None:
-    """W7: the most that is taken, half of them by refs and half by ids of stored jobs."""
+def test_a_batch_takes_fifty_thousand_dependencies(connection: Connection) -> None:
+    """W7: the most that is taken, half of them by refs and half by ids of stored jobs. `make bench-bounds` times it."""
     parents = [job["id"] for job in post("/jobs/batch", {"jobs": [{"type": "demo.echo"}] * 100}).json["jobs"]]
     stages = [{"type": "demo.echo", "ref": str(index)} for index in range(100)]
     waiting = [{"type": "demo.echo", "dependencyRefs": [job["ref"] for job in stages]} for _ in range(250)]
     waiting += [{"type": "demo.echo", "dependencyIds": parents} for _ in range(250)]
-    began = monotonic()
     answer = post("/jobs/batch", {"jobs": [*stages, *waiting]})
-    took = monotonic() - began
     assert answer.status == 201, answer.text
     assert connection.execute("SELECT count(*) FROM dilamme.job_dependencies").fetchone() == (50_000,)
-    assert took < 2
 
 
 def test_a_batch_may_have_4_mib() -> None:

@@ -136,7 +136,7 @@ def refuse(*_arguments: Any, **_named: Any) -> Any:
     raise RuntimeError("spoilt by another job")
 
 
-@job("bad.async_loop")
+@job("bad.async_loop", timeout_seconds=5)  # "instance" never comes back
 async def spoil_loop_from_within(payload: str, context: Any) -> None:
     """Likewise, while it runs."""
     note(context, "start")
