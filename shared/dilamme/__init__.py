@@ -1,11 +1,12 @@
 """Dilamme: background jobs on AWS Lambda and PostgreSQL.
 
 In an application: `submit` and `submit_many` store jobs on a psycopg connection, in whatever transaction it is in, and
-`wake` starts them after the commit. In a worker's module: `job` registers a handler, which gets its payload and a
+`wake` starts them after the commit; `Client` and `AsyncClient` call the HTTP API. In a worker's module: `job` registers a handler, which gets its payload and a
 `Context`, and may raise `Retry`, `Snooze` or `Fail`. Every error that these functions raise on purpose is a
 `DilammeError`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dilamme.domain.errors import (
@@ -14,6 +15,7 @@ from dilamme.domain.errors import (
     DilammeError,
     Fault,
     InvalidInput,
+    NotFound,
     SchemaError,
     TooLarge,
 )
@@ -22,11 +24,14 @@ from dilamme.handlers.registry import job
 from dilamme.handlers.signals import Fail, Retry, Snooze
 
 if TYPE_CHECKING:
+    from dilamme.client import AsyncClient, Client
     from dilamme.library import submit, submit_many, wake
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "ConfigurationError",
     "Conflict",
     "Context",
@@ -34,6 +39,7 @@ __all__ = [
     "Fail",
     "Fault",
     "InvalidInput",
+    "NotFound",
     "Retry",
     "SchemaError",
     "Snooze",
@@ -45,12 +51,20 @@ __all__ = [
     "wake",
 ]
 
+_LATE = {
+    **dict.fromkeys(("submit", "submit_many", "wake"), "dilamme.library"),  # needs psycopg
+    **dict.fromkeys(("AsyncClient", "Client"), "dilamme.client"),  # needs httpx
+}
+
 if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ours
 
     def __getattr__(name: str) -> Any:
-        """Imports the library when it is first asked for: a client of the API, or a module of handlers, needs no psycopg."""
-        if name in ("submit", "submit_many", "wake"):
-            from dilamme import library  # noqa: PLC0415
-
-            return getattr(library, name)
-        raise AttributeError(f"module 'dilamme' has no attribute '{name}'")
+        """Imports a part when it is first asked for: a client of the API needs no psycopg, and a handler no HTTP."""
+        if name not in _LATE:
+            raise AttributeError(f"module 'dilamme' has no attribute '{name}'")
+        try:
+            return getattr(import_module(_LATE[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "httpx":
+                raise
+            raise ConfigurationError(f"dilamme.{name} needs httpx: pip install 'dilamme[client]'") from error

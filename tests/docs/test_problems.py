@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "problems.md"
 def tree(root: type[DilammeError] = DilammeError) -> Iterator[type[DilammeError]]:
     yield root
     for branch in root.__subclasses__():
-        if branch.__module__.startswith("dilamme."):
+        if branch.__module__.startswith("dilamme.") and not branch.__module__.startswith("dilamme.client."):
             yield from tree(branch)
 
 

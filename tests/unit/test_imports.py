@@ -40,14 +40,16 @@ BELOW = {
     "dilamme.library": [
         *("dilamme.session", "dilamme.usecases", "dilamme.store", "dilamme.wire", "dilamme.settings", "dilamme.domain"),
     ],
-    "dilamme": ["dilamme.library", "dilamme.handlers", "dilamme.domain"],
+    # A client knows the wire, and neither the database nor the functions.
+    "dilamme.client": ["dilamme.client", "dilamme.wire", "dilamme.domain"],
+    "dilamme": ["dilamme.library", "dilamme.client", "dilamme.handlers", "dilamme.domain"],
     "functions": ["dilamme"],
     # What users write needs what they are told of, and no more.
     "functions.worker.jobs": [f"dilamme.{name}" for name in dilamme.__all__],
 }
 # Where a library may be imported. What is not named here comes with Python.
 HOMES = {
-    "pydantic": ["dilamme.wire", "dilamme.settings", "functions.api"],
+    "pydantic": ["dilamme.wire", "dilamme.settings", "dilamme.client", "functions.api"],
     "pydantic_core": ["dilamme.wire"],
     # At home in the store; beside it, for the names below and for its exceptions.
     "psycopg": [
@@ -63,7 +65,8 @@ HOMES = {
     ],
     "uuid_utils": ["dilamme.store"],
     "boto3": ["dilamme.aws"],
-    "botocore": ["dilamme.aws"],
+    "botocore": ["dilamme.aws", "dilamme.client.signing"],
+    "httpx": ["dilamme.client"],
     "mypy_boto3_lambda": ["dilamme.aws"],
     "mypy_boto3_sqs": ["dilamme.aws"],
     "aws_lambda_powertools": ["dilamme.aws", "functions"],
