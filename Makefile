@@ -28,7 +28,7 @@ help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 run: $(READY) ## starts the whole stack: PORT=3000 DATA_DIR=.data DATABASE_URL=… DILAMME_…=…; Ctrl-C stops it
-	@PYTHONPATH=.:shared exec $(BIN)/python -m dilamme_local
+	@PYTHONPATH=.:shared exec $(BIN)/python -m dilamme_cli dev
 
 # A file of tests stays in one process, each of which has a PostgreSQL of its own. Not the longest files first, as is usual: in
 # the folders' order the slow ones come early and the quick ones fill the gaps at the end. Bytecode is kept even where the

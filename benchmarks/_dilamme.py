@@ -24,8 +24,8 @@ from dilamme.usecases.migrate import migrate
 from dilamme_local.environment import Environment
 from dilamme_local.functions import ROLES, Function
 from dilamme_local.invocation import Invocation
-from dilamme_local.options import CHECKOUT
 from dilamme_local.postgres import Postgres
+from dilamme_local.product import PRODUCT as CHECKOUT
 
 NOOP = "bench.noop"
 JOBS = Path(__file__).with_name("jobs")

@@ -22,7 +22,7 @@ import psycopg
 
 from benchmarks import _server
 from benchmarks._tally import VARIABLE
-from dilamme_local.options import CHECKOUT
+from dilamme_local.product import PRODUCT as CHECKOUT
 
 
 @dataclass

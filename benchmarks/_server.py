@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from dilamme_local.options import CHECKOUT
 from dilamme_local.postgres import OPEN_HBA, Postgres
+from dilamme_local.product import PRODUCT as CHECKOUT
 
 SHOWN = (
     "server_version",

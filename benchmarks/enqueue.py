@@ -24,8 +24,8 @@ from dilamme.settings import read
 from dilamme.store import lease, slots
 from dilamme.store.connection import connect
 from dilamme_local.functions import ROLES
-from dilamme_local.options import CHECKOUT
 from dilamme_local.postgres import Postgres
+from dilamme_local.product import PRODUCT as CHECKOUT
 
 Results = dict[str, dict[str, Spread]]
 OURS, PGQUEUER, BARE = "Dilamme's API", "PgQueuer's library", "bare INSERT"

@@ -1,6 +1,6 @@
 """The AWS of one machine: the deployed handlers run here unchanged. Used by `make run` and the tests, never deployed.
 
-    stack           starts and stops everything below, in order, as `options` say; `python -m dilamme_local` is its doorway
+    stack           starts and stops everything below, in order, as `options` say; `dilamme dev` is its doorway
     postgres        an embedded PostgreSQL, on a `leash` so that it cannot outlive the stack
     private         folders and files for their owner alone
     inherited       what of the user's shell reaches the processes below

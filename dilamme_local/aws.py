@@ -1,6 +1,7 @@
 """moto, for the services that Dilamme only calls: SQS holds the dead letters, CloudWatch the dashboard."""
 
 import json
+import os
 import subprocess
 import sys
 import urllib.request
@@ -11,8 +12,7 @@ from dilamme_local.errors import StackError
 from dilamme_local.inherited import for_functions
 from dilamme_local.invocation import REGION
 from dilamme_local.private import append_to
-
-CHECKOUT = Path(__file__).parent.parent
+from dilamme_local.product import PACKAGES
 
 # Whatever the user is logged in to, nothing here may reach it.
 CREDENTIALS = {
@@ -38,7 +38,7 @@ class Aws:
         with append_to(log) as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "dilamme_local.moto_process"],
-                env={**clean, **CREDENTIALS, "PYTHONPATH": str(CHECKOUT)},
+                env={**clean, **CREDENTIALS, "PYTHONPATH": os.pathsep.join(PACKAGES)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

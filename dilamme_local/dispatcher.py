@@ -60,6 +60,10 @@ class Dispatcher:
         """Ends the function's idle environments beyond its spares."""
         self._pools[name].trim()
 
+    def renew(self, name: str) -> Outcome | None:
+        """Replaces the function's environments by new ones, which import its code anew; the error if that cannot be done."""
+        return self._pools[name].renew()
+
     def run(self, invocation: Invocation) -> Outcome:
         """Runs one invocation to its end.
 

@@ -19,9 +19,9 @@ from typing import Any
 from dilamme_local.functions import Function
 from dilamme_local.invocation import REGION, Invocation, Outcome, failure
 from dilamme_local.private import append_to
+from dilamme_local.product import PACKAGES
 
 RUNTIME = Path(__file__).with_name("runtime.py")
-SHARED = Path(__file__).parent.parent / "shared"
 INIT_SECONDS_MAX = 60  # Lambda allows 10; a busy laptop may need more
 RESPONSE_BYTES_MAX = 6_291_556
 
@@ -35,6 +35,7 @@ class Environment:
     def __init__(self, function: Function, log: Path) -> None:
         self.function = function
         self._lock = threading.Lock()
+        self._sending = threading.Lock()
         self._killed = False
         self._import_error: Outcome | None = None
         self._error_told = False
@@ -63,6 +64,11 @@ class Environment:
                 self._import_error = Outcome(succeeded=False, payload=answer[1:])
 
     @property
+    def import_error(self) -> Outcome | None:
+        """Why the handler could not be imported, if so."""
+        return self._import_error
+
+    @property
     def usable(self) -> bool:
         """Whether an idle environment can take an invocation: an idle process says nothing, so a frame is its end."""
         if self._import_error is not None:
@@ -78,7 +84,8 @@ class Environment:
         seconds = self.function.timeout_seconds
         head = {"requestId": invocation.request_id, "deadline": time.monotonic() + seconds}
         try:
-            self._pipe.send_bytes(json.dumps(head).encode() + b"\n" + invocation.event)
+            with self._sending:
+                self._pipe.send_bytes(json.dumps(head).encode() + b"\n" + invocation.event)
             answer = self._receive(seconds)
         except (OSError, EOFError) as error:  # a TimeoutError is an OSError
             return self._explain(invocation, error)
@@ -86,6 +93,11 @@ class Environment:
             message = f"Response payload size exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes)."
             return failure(invocation, "Function.ResponseSizeTooLarge", message)
         return Outcome(succeeded=answer.startswith(b"+"), payload=answer[1:])
+
+    def retire(self) -> None:
+        """Asks the process to end its work soon: its invocation sees no time left. Idle, it does nothing."""
+        with self._sending, contextlib.suppress(OSError):
+            self._pipe.send_bytes(b"")
 
     def kill(self, *, after_seconds: float = 0) -> int:
         """Kills the process and its children; `run`, if it waits, returns. Gives the exit status (-9: by a signal)."""
@@ -139,7 +151,7 @@ def _variables(function: Function) -> Mapping[str, str]:
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "LAMBDA_TASK_ROOT": str(function.folder),
-        "PYTHONPATH": str(SHARED),
+        "PYTHONPATH": os.pathsep.join(PACKAGES[1:]),  # the layer, and nothing else of ours
         "TZ": ":UTC",
         "_HANDLER": function.handler,
     }

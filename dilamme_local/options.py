@@ -10,29 +10,33 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable
 from dilamme.settings import Settings, read
 from dilamme.store.connection import connect
+from dilamme_local.application import Application
 from dilamme_local.errors import StackError
-
-CHECKOUT = Path(__file__).parent.parent
+from dilamme_local.product import FUNCTIONS
 
 # Fewer workers than in the cloud fit on one machine, and something to try out belongs to a first run.
-LOCAL_DEFAULTS = {"DILAMME_WORKER_SLOTS": "4", "DILAMME_DEMO_JOBS": "1"}
+LOCAL_DEFAULTS = {"DILAMME_WORKER_SLOTS": "4", "DILAMME_DEMO_JOBS": "1", "DILAMME_LOG_JOBS": "1"}
+PORT = 3000
+DATA_DIR = ".data"
 
 
 @dataclass(frozen=True)
 class Options:
     """``port``: 0 is a free one. ``database_url``: a PostgreSQL of the user's, else the embedded one in ``data_dir``.
 
+    ``application``: whose handlers run, with its settings and variables; without one, those in ``functions_folder``.
     ``database_roles``: the functions log in to it under their own roles, without a password.
     ``variables``: what the functions find in their environment, over this process's own. ``timeouts_seconds``: of functions, by name, in place of
     the deployed. ``clock_seconds``: between two triggers of the scheduler; None: none but `Stack.clock.trigger`.
     ``postgres_settings``: of the embedded PostgreSQL, over its own.
     """
 
-    port: int = 3000
-    data_dir: Path = CHECKOUT / ".data"
+    port: int = PORT
+    data_dir: Path = Path(DATA_DIR)
     database_url: str | None = None
     database_roles: bool = False
-    functions_folder: Path = CHECKOUT / "functions"
+    functions_folder: Path = FUNCTIONS
+    application: Application | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     timeouts_seconds: Mapping[str, float] = field(default_factory=dict)
     clock_seconds: float | None = 60
@@ -47,20 +51,9 @@ class Options:
 
     def function_variables(self) -> dict[str, str]:
         variables = {**os.environ, **self.variables}
-        return {**variables, **{name: variables.get(name) or value for name, value in LOCAL_DEFAULTS.items()}}
-
-
-def from_environment(environment: Mapping[str, str]) -> Options:
-    """The options of `make run`: PORT, DATA_DIR, DATABASE_URL; every other variable is the functions'.
-
-    Raises:
-        StackError: PORT is not one.
-    """
-    return Options(
-        port=_port(environment.get("PORT") or "3000"),
-        data_dir=Path(environment.get("DATA_DIR") or CHECKOUT / ".data").expanduser(),
-        database_url=environment.get("DATABASE_URL") or None,
-    )
+        chosen = {**self.application.settings, **self.application.local} if self.application else {}
+        defaults = {**LOCAL_DEFAULTS, **chosen}
+        return {**variables, **{name: variables.get(name) or value for name, value in defaults.items()}}
 
 
 def check_database(url: str) -> None:
@@ -78,9 +71,3 @@ def as_role(url: str, role: str) -> str:
     parameters = conninfo_to_dict(url, user=role)
     parameters.pop("password", None)
     return make_conninfo("", **parameters)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) < 65536):
-        raise StackError(f"PORT is {text!r}: a number from 0 to 65535 is needed")
-    return int(text)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from dilamme_local.environment import Environment
 from dilamme_local.functions import Function
-from dilamme_local.invocation import StoppingError, ThrottledError
+from dilamme_local.invocation import Outcome, StoppingError, ThrottledError
 
 # Imports are work for a processor: starting more processes at once than there are makes each of them late.
 STARTS = threading.Semaphore(os.cpu_count() or 2)
@@ -34,6 +34,9 @@ class Pool:
         self._starting = 0
         self._unready: set[Environment] = set()
         self._waiting = 0
+        self._version = 0  # one more with each `renew`; what was started under another is not used again
+        self._retired: set[Environment] = set()
+        self._paused = False
         self._closed = False
 
     def warm_up(self) -> None:
@@ -62,6 +65,29 @@ class Pool:
         for environment in surplus:
             environment.kill()
 
+    def renew(self) -> Outcome | None:
+        """Uses new environments from now on. Those that are at work are asked to end soon, and are not used again.
+
+        The first new one is tried before. If it cannot import its handler, the error is returned, and invocations wait for
+        the next call: the code of before is no longer there to start an environment with.
+        """
+        first = self._start()
+        first.wait_until_ready()
+        error = first.import_error
+        with self._changed:
+            self._version += 1
+            self._paused = error is not None
+            doomed, self._idle = self._idle, ([] if error else [first])
+            working = self._busy - self._retired
+            self._retired |= working
+            self._start_missing()
+            self._changed.notify_all()
+        for environment in [*doomed, *([first] if error else [])]:
+            environment.kill()
+        for environment in working:
+            environment.retire()
+        return error
+
     def close(self) -> None:
         """Kills every environment, idle, busy or starting."""
         with self._changed:
@@ -88,7 +114,7 @@ class Pool:
 
     def _wait_for_idle(self) -> Environment:
         while not self._closed:
-            while self._idle:
+            while self._idle and not self._paused:
                 environment = self._idle.pop()
                 if environment.usable:
                     return environment
@@ -100,14 +126,18 @@ class Pool:
     def _give_back(self, environment: Environment) -> None:
         with self._changed:
             self._busy.discard(environment)
-            if environment.usable:
+            is_old = environment in self._retired
+            self._retired.discard(environment)
+            if environment.usable and not is_old:
                 self._idle.append(environment)
             self._start_missing()
             self._changed.notify()
+        if is_old:
+            environment.kill()
 
     def _start_missing(self) -> None:
         wanted = self._waiting + self._function.spares
-        while not self._closed and self._starting + len(self._idle) < wanted and self._room():
+        while not (self._closed or self._paused) and self._starting + len(self._idle) < wanted and self._room():
             try:
                 threading.Thread(target=self._start_one, daemon=True).start()
             except RuntimeError:  # no thread is to be had; whoever waits looks again
@@ -118,29 +148,36 @@ class Pool:
         return len(self._idle) + len(self._busy) + self._starting < self._function.environments_max
 
     def _start_one(self) -> None:
-        environment = None
-        while environment is None:
-            if self._closed:
-                return
-            with STARTS:
-                try:
-                    environment = self._start()
-                except (OSError, MemoryError) as error:  # no file, process or memory is left; some will be
-                    logger.error(
-                        "%s: a process could not be started, once more in a moment: %s", self._function.name, error
-                    )
-                else:
-                    with self._changed:
-                        self._unready.add(environment)
-                    if not self._closed:
-                        environment.wait_until_ready()
+        while not self._closed:
+            version = self._version
+            environment = self._try_to_start()
             if environment is None:
                 time.sleep(START_AGAIN_SECONDS)
+                continue
+            with self._changed:
+                self._unready.discard(environment)
+                if not self._closed and version == self._version:
+                    self._starting -= 1
+                    self._idle.insert(0, environment)  # behind those that are warm: it has no connection yet
+                    self._changed.notify()
+                    return
+            environment.kill()
         with self._changed:
             self._starting -= 1
-            self._unready.discard(environment)
+
+    def _try_to_start(self) -> Environment | None:
+        with STARTS:
+            if self._closed:
+                return None
+            try:
+                environment = self._start()
+            except (OSError, MemoryError) as error:  # no file, process or memory is left; some will be
+                logger.error(
+                    "%s: a process could not be started, once more in a moment: %s", self._function.name, error
+                )
+                return None
+            with self._changed:
+                self._unready.add(environment)
             if not self._closed:
-                self._idle.insert(0, environment)  # behind those that are warm: it has no connection yet
-                self._changed.notify()
-                return
-        environment.kill()
+                environment.wait_until_ready()
+            return environment

@@ -17,7 +17,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from dilamme_local.errors import StackError
 from dilamme_local.inherited import forget_other_servers
+from dilamme_local.ports import free_port, is_free
 from dilamme_local.postgres_commands import as_server_user, binary, give_to_server
 from dilamme_local.private import append_to, close_file, make_folder
 
@@ -54,17 +54,19 @@ class Postgres:
     """One server, started by this process and ended with it.
 
     ``settings`` are PostgreSQL's own (``{"max_connections": "20"}``), ``hba`` is its ``pg_hba.conf``. `start` and `stop` may be called again and again;
-    the port stays the same from the first start on.
+    the port stays the same from the first start on: ``port`` if that is free, or else a free one.
 
     Raises:
         StackError: from `start`: another process uses the folder, or the server does not come up.
     """
 
-    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None, hba: str = HBA) -> None:
+    def __init__(
+        self, folder: Path, *, settings: Mapping[str, str] | None = None, hba: str = HBA, port: int = 0
+    ) -> None:
         self.folder = folder.resolve()
         self.cluster = self.folder / "cluster"
         self.log = self.folder / "postgres.log"
-        self.port = 0
+        self.port = port
         self._settings = dict(settings or {})
         self._hba = hba
         self._leash: subprocess.Popen[bytes] | None = None
@@ -86,7 +88,7 @@ class Postgres:
         self._lock()
         self._initialise()
         for last_try in (False, False, True):  # a port that was free a moment ago may be taken by now
-            port = self.port or free_port()
+            port = self.port if is_free(self.port) else free_port()
             if self._run(port, loud=last_try):
                 self.port = port
                 return
@@ -260,14 +262,6 @@ def _try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def free_port() -> int:
-    """A port that nobody listened on a moment ago; somebody may since."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> None:

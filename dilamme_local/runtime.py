@@ -5,7 +5,7 @@ function's folder, the handler is imported once (the cold start), runs in the ma
 whose deadline is real. It imports nothing of `local`, so that a handler finds here what it finds when deployed.
 
 Messages on the pipe, each one frame. In: a line of JSON ``{"requestId", "deadline"}`` (deadline: `time.monotonic`, one
-clock for all processes of a machine), then the event. Out: ``+`` and the result, or ``-`` and Lambda's error object; the
+clock for all processes of a machine), then the event; an empty frame leaves a running invocation no time. Out: ``+`` and the result, or ``-`` and Lambda's error object; the
 first frame answers for the import.
 
 When the pipe ends, the stack is gone or has given this environment up, so the process ends at once with all its children,
@@ -28,7 +28,11 @@ from typing import Any
 
 Handler = Callable[[Any, "LambdaContext"], Any]
 
+IMPORT_FAILED = "----- the handler cannot be imported -----"
 VARIABLES = dict(os.environ)  # as Lambda set them; what runs here may change them
+
+
+_retired = threading.Event()
 
 
 class LambdaContext:
@@ -51,7 +55,9 @@ class LambdaContext:
         self._deadline = deadline
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until the environment is killed; 0 past it."""
+        """Milliseconds until the environment is killed; 0 past it, and once a newer version waits to take over."""
+        if _retired.is_set():
+            return 0
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
@@ -72,7 +78,10 @@ def main() -> None:
 def _receive(pipe: "Connection[Any, Any]", frames: "SimpleQueue[bytes]") -> None:
     try:
         while True:
-            frames.put(pipe.recv_bytes())
+            if frame := pipe.recv_bytes():
+                frames.put(frame)
+            else:
+                _retired.set()
     except (EOFError, OSError):
         os.killpg(os.getpgid(0), signal.SIGKILL)
 
@@ -83,7 +92,7 @@ def _import_handler(pipe: "Connection[Any, Any]") -> Handler:
     try:
         handler: Handler = getattr(importlib.import_module(module_name), function_name)
     except BaseException as error:
-        traceback.print_exc()
+        print(IMPORT_FAILED, traceback.format_exc(), IMPORT_FAILED, sep="\n", file=sys.stderr)
         pipe.send_bytes(b"-" + json.dumps(_import_error(module_name, error)).encode())
         sys.exit(1)
     pipe.send_bytes(b"+")

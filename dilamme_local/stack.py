@@ -17,6 +17,7 @@ from typing import Self
 
 import psycopg
 
+from dilamme.domain.worker_event import NO_SLOT, WorkerEvent
 from dilamme_local.aws import CREDENTIALS, Aws
 from dilamme_local.clock import Clock
 from dilamme_local.dispatcher import Dispatcher
@@ -26,9 +27,11 @@ from dilamme_local.faults import Faults
 from dilamme_local.functions import ROLES, Function, deployed
 from dilamme_local.gateway import Gateway
 from dilamme_local.inherited import for_functions
-from dilamme_local.invocation import Invocation, on_failure_record
+from dilamme_local.invocation import Invocation, Outcome, on_failure_record
 from dilamme_local.lambda_service import LambdaService
 from dilamme_local.options import Options, as_role, check_database
+from dilamme_local.placing import place
+from dilamme_local.ports import Ports
 from dilamme_local.postgres import Postgres
 from dilamme_local.private import close_file, make_folder
 
@@ -50,6 +53,8 @@ class Stack:
         self.options = options
         self.faults = Faults()
         self.postgres: Postgres | None = None
+        placed = options.application is not None
+        self.functions_folder = options.data_dir.absolute() / "functions" if placed else options.functions_folder
         self.url = self.lambda_url = self.queue_url = self.database_url = ""
         self._stopping = contextlib.ExitStack()
 
@@ -78,15 +83,18 @@ class Stack:
         settings = self.options.settings()
         gateway = Gateway(self.options.port)
         self._stopping.callback(gateway.stop)
-        service = LambdaService(self.faults)
         logs = self._logs_folder()
+        if (application := self.options.application) is not None:
+            self.functions_folder = place(application, self.functions_folder)
+        ports = Ports(self.options.data_dir / "ports.json")
+        service = LambdaService(self.faults, ports.free("lambda"))
         aws = Aws(os.environ, logs / "moto.log")
         self._stopping.callback(aws.stop)
-        self._start_database()
+        self._start_database(ports.free("postgres"))
         aws.wait_until_ready()
         self.aws_url, self.queue_url = aws.url, aws.queue_url
         self.url, self.lambda_url = gateway.url, service.url
-        functions = [self._place(function) for function in deployed(self.options.functions_folder, settings)]
+        functions = [self._place(function) for function in deployed(self.functions_folder, settings)]
         self.dispatcher = Dispatcher(functions, logs)
         events = Events(self.dispatcher, self.faults)
         gateway.dispatcher = service.dispatcher = self.dispatcher
@@ -103,13 +111,21 @@ class Stack:
         gateway.start()
         self._start_clock(events)
         self._leave_a_note()
+        ports.keep(**{"lambda": service.server_address[1]}, postgres=self.postgres.port if self.postgres else None)
 
-    def _start_database(self) -> None:
+    def reload(self) -> Outcome | None:
+        """Gives the next jobs to workers that import the handlers anew; what runs is let end.
+
+        Returns the error if the handlers cannot be imported: then the jobs wait for the next call.
+        """
+        return self.dispatcher.renew("worker")
+
+    def _start_database(self, port: int) -> None:
         if self.options.database_url is not None:
             check_database(self.options.database_url)
             self.database_url = self.options.database_url
             return
-        self.postgres = Postgres(self.options.data_dir / "postgres", settings=self.options.postgres_settings)
+        self.postgres = Postgres(self.options.data_dir / "postgres", settings=self.options.postgres_settings, port=port)
         self._stopping.callback(self.postgres.stop)
         self.postgres.start()
         self.postgres.create_database(DATABASE)
@@ -131,7 +147,7 @@ class Stack:
 
     def _try_worker(self) -> None:
         """Calls a worker for a slot that nobody gave it: it leaves at once, unless a module of handlers is wrong."""
-        event = {"slot": 0, "token": str(uuid.uuid4())}
+        event = WorkerEvent(NO_SLOT, uuid.uuid4()).to_json()
         outcome = self.dispatcher.run(Invocation("worker", json.dumps(event).encode()))
         if not outcome.succeeded:
             raise StackError(f"no worker can start: {outcome.error}")

@@ -18,7 +18,7 @@ from dilamme.domain.retry import SECONDS_MAX
 
 PREFIX = "DILAMME_"
 
-# Variables that the template sets and nobody tunes. `dilamme.aws.database` and `dilamme.aws.telemetry` read them, not
+# Variables that the template, or a shell, sets and nobody tunes. `dilamme.aws.database` and `dilamme.aws.telemetry` read them, not
 # `load`: a migration needs the database and its log even if a setting is wrong, since it must report that to CloudFormation.
 PLACES: Mapping[str, str] = {
     "STACK": "The stack, a dimension of every metric; `local` without it.",
@@ -27,6 +27,8 @@ PLACES: Mapping[str, str] = {
     "DATABASE_NAME": "The database's name on that server.",
     "DATABASE_USER": "The role that a function logs in as, by a token of IAM's.",
     "DATABASE_SECRET": "ARN of a secret to log in with instead.",
+    "URL": "Where the command `dilamme` finds the API; the local stack without it.",
+    "DATABASE": "The PostgreSQL that the command `dilamme` goes to, past the API.",
     "DATABASE_CERTIFICATES": "Who signs the server's certificate: `rds`, `system`, or the path of a PEM file.",
 }
 
@@ -95,6 +97,7 @@ class Settings(BaseModel):
     )
     dead_retention_seconds: Seconds = Field(30 * 86400, description="Dead jobs are kept this long.")
     demo_jobs: bool = Field(False, description="Registers the demo.* handlers (`make run` sets it).")
+    log_jobs: bool = Field(False, description="A line of the log for each job that ends (`make run` sets it).")
     worker_function: str = Field("", description="Name of the worker function; set by the deployment.")
     scheduler_function: str = Field("", description="Name of the scheduler function; set by the deployment.")
     dead_letter_queue_url: str = Field("", description="SQS queue for dead letters; set by the deployment.")

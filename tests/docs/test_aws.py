@@ -2,7 +2,8 @@
 
 import re
 
-from tests.template.cloudformation import CHECKOUT, deployed, of_type, source
+from tests.support.checkout import CHECKOUT
+from tests.template.cloudformation import deployed, of_type, source
 
 TEXT = (CHECKOUT / "docs" / "aws.md").read_text(encoding="utf-8")
 SAMS_OWN = {"DefaultAuthorizer"}  # named there, and the user's to add

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from dilamme_local.options import CHECKOUT, Options
+from dilamme_local.options import Options
 from dilamme_local.postgres import Postgres
 from dilamme_local.stack import Stack
 from tests.e2e.system import System
+from tests.support.checkout import CHECKOUT
 
 JOBS = Path(__file__).parent / "jobs"
 Start = Callable[..., System]

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 import dilamme
-from dilamme_local.options import CHECKOUT
 from tests.e2e.system import LIVE, System, kill, seconds_between
+from tests.support.checkout import CHECKOUT
 from tests.support.waiting import wait_until
 
 SETTINGS = {"clock_seconds": None, "idle_exit_seconds": 1, "backoff_base_seconds": 2}

@@ -24,9 +24,9 @@ from dilamme_local.gateway import Gateway
 from dilamme_local.http_server import Handler
 from dilamme_local.invocation import Invocation
 from tests.local.puppet_service import PuppetService, puppet
+from tests.support.checkout import CHECKOUT
 from tests.support.waiting import wait_until
 
-CHECKOUT = Path(__file__).parents[2]
 HALVES = [
     b"",
     b"POST /jobs HTT",
@@ -38,9 +38,10 @@ HANDLER = "import os\ndef handler(event, context): return os.getpid()\n"
 RUN = """
 import sys
 from pathlib import Path
-from dilamme_local.__main__ import run
+from dilamme_cli.dev import run_stack
 from dilamme_local.options import Options
-sys.exit(run(Options(0, Path(sys.argv[1]) / "data", functions_folder=Path(sys.argv[1]))))
+from dilamme_local.stack import Stack
+run_stack(Stack(Options(0, Path(sys.argv[1]) / "data", functions_folder=Path(sys.argv[1]))))
 """
 
 

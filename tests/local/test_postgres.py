@@ -13,10 +13,9 @@ import pytest
 
 from dilamme_local.errors import StackError
 from dilamme_local.postgres import NOT_DURABLE, Postgres
+from tests.support.checkout import CHECKOUT
 from tests.support.processes import alive
 from tests.support.waiting import wait_until
-
-CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture

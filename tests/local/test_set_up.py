@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dilamme_local.options import CHECKOUT
+from tests.support.checkout import CHECKOUT
 
 Start = Callable[[], subprocess.Popen[str]]
 OFFLINE = {**os.environ, "PIP_NO_INDEX": "1"}  # nothing is to be found; asking an index for that takes half a minute
@@ -20,7 +20,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a set-up of one and the same environment, in which nothing is to be installed."""
     lock = tmp_path / "requirements.lock"
     lock.write_text("# nothing\n")
-    script = str(CHECKOUT / "local" / "set_up.py")
+    script = str(CHECKOUT / "dilamme_local" / "set_up.py")
     command = [sys.executable, "-P", script, str(tmp_path / ".venv"), str(lock)]
     started: list[subprocess.Popen[str]] = []
 

@@ -20,10 +20,9 @@ from dilamme_local.errors import StackError
 from dilamme_local.options import Options
 from dilamme_local.postgres import Postgres
 from dilamme_local.stack import Stack
+from tests.support.checkout import CHECKOUT
 from tests.support.processes import alive
 from tests.support.waiting import wait_until
-
-CHECKOUT = Path(__file__).parents[2]
 
 # Every function is this one. The api's answer is what its environment holds, after it has used it.
 HANDLER = """
@@ -164,9 +163,10 @@ def test_a_migration_that_fails_is_told_and_leaves_nothing_running(functions: Pa
 RUN = """
 import sys
 from pathlib import Path
-from dilamme_local.__main__ import run
+from dilamme_cli.dev import run_stack
 from dilamme_local.options import Options
-sys.exit(run(Options(0, Path(sys.argv[1]), functions_folder=Path(sys.argv[2]))))
+from dilamme_local.stack import Stack
+run_stack(Stack(Options(0, Path(sys.argv[1]), functions_folder=Path(sys.argv[2]))))
 """
 
 
@@ -229,9 +229,9 @@ def test_a_stack_that_is_killed_takes_its_processes_along_and_the_next_one_start
 
 
 def start_and_fail(tmp_path: Path, variables: Mapping[str, str]) -> str:
-    """What `python -m dilamme_local` says on stderr when it cannot start."""
+    """What `dilamme dev` says on stderr when it cannot start."""
     done = subprocess.run(
-        [sys.executable, "-m", "local"],
+        [sys.executable, "-m", "dilamme_cli", "dev"],
         cwd=CHECKOUT,
         env={**os.environ, "PYTHONPATH": "shared", "PORT": "0", "DATA_DIR": str(tmp_path / "data"), **variables},
         capture_output=True,

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from tests.support.checkout import CHECKOUT
 from tests.support.waiting import wait_until
 
-CHECKOUT = Path(__file__).parents[2]
 NOWHERE = "http://192.0.2.1:9"  # an address that is nobody's
 LONG = "/".join(["a-folder-with-quite-a-long-name"] * 5)
 SHELLS: dict[str, dict[str, str | None]] = {
@@ -88,14 +88,14 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of what `make run` needs, in a folder with an unpleasant name."""
     copy = tmp_path / 'it\'s the "chéckout" of $HOME'
     copy.mkdir()
-    for name in ("local", "shared", "functions"):
+    for name in ("dilamme_cli", "dilamme_local", "shared", "functions"):
         shutil.copytree(CHECKOUT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Makefile", "requirements.lock"):
+    for name in ("Makefile", "dilamme.toml", "requirements.lock"):
         shutil.copy2(CHECKOUT / name, copy / name)
     (copy / ".venv").symlink_to((CHECKOUT / ".venv").resolve())
     hostile = tmp_path / "hostile"
     hostile.mkdir()
-    for module in ("json", "local", "psycopg"):
+    for module in ("json", "dilamme_local", "psycopg"):
         (hostile / f"{module}.py").write_text("raise ImportError('not this one')\n")
     (tmp_path / LONG).mkdir(parents=True)
     return copy

@@ -26,9 +26,10 @@ from moto.server import ThreadedMotoServer
 
 from dilamme_local.aws import CREDENTIALS
 from dilamme_local.options import as_role
-from dilamme_local.postgres import NOT_DURABLE, Postgres, free_port
+from dilamme_local.ports import free_port
+from dilamme_local.postgres import NOT_DURABLE, Postgres
+from tests.support.checkout import CHECKOUT
 
-CHECKOUT = Path(__file__).parent.parent.parent
 SAM = CHECKOUT / ".venv-sam" / "bin" / "sam"
 REGION = "us-east-1"
 ARCHITECTURE = "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64"

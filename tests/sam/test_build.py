@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sam.stack import ARCHITECTURE, CHECKOUT, SamStack
+from tests.sam.stack import ARCHITECTURE, SamStack
+from tests.support.checkout import CHECKOUT
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -9,7 +9,8 @@ from uuid import uuid4
 import pytest
 
 from dilamme.store.schema import steps
-from tests.sam.stack import CHECKOUT, MIGRATE, SamStack
+from tests.sam.stack import MIGRATE, SamStack
+from tests.support.checkout import CHECKOUT
 
 pytestmark = pytest.mark.timeout(600)
 

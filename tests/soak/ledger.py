@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dilamme_local.options import CHECKOUT
 from tests.soak import journals
 from tests.soak.soak import Report
+from tests.support.checkout import CHECKOUT
 
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 DOCUMENT = CHECKOUT / "ARCHITECTURE.md"

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from dilamme_local.options import CHECKOUT, Options
+from dilamme_local.options import Options
 from dilamme_local.postgres import NOT_DURABLE
 from dilamme_local.stack import Stack
+from tests.support.checkout import CHECKOUT
 
 JOBS = Path(__file__).parent / "jobs" / "soaked.py"
 WORKER_SECONDS = 10

@@ -17,7 +17,8 @@ import pytest
 
 import dilamme_local.postgres
 from dilamme.store.session_settings import ROLE_PREFIX
-from dilamme_local.postgres import NOT_DURABLE, OPEN_HBA, SUPERUSER, Postgres, free_port
+from dilamme_local.ports import free_port
+from dilamme_local.postgres import NOT_DURABLE, OPEN_HBA, SUPERUSER, Postgres
 from dilamme_local.postgres_commands import as_server_user, give_to_server
 
 MAJOR = 15

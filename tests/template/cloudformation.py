@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -11,7 +10,8 @@ import yaml
 from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 
-CHECKOUT = Path(__file__).parent.parent.parent
+from tests.support.checkout import CHECKOUT
+
 Tree = dict[str, Any]
 ABSENT = object()
 

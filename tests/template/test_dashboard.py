@@ -22,7 +22,8 @@ from dilamme.aws.telemetry import METRICS, NAMESPACE
 from dilamme.domain.job import Claim
 from dilamme.domain.outcome import Bury, Complete, RetryLater, Return
 from dilamme.worker.metrics import observe_settled
-from tests.template.cloudformation import CHECKOUT, Tree, deployed, of_type, translated
+from tests.support.checkout import CHECKOUT
+from tests.template.cloudformation import Tree, deployed, of_type, translated
 
 STACK = "some-stack"
 COLUMNS = 24

@@ -11,7 +11,8 @@ from dilamme.scheduler.lead import STOP_BEFORE_DEADLINE_SECONDS
 from dilamme.settings import read, unknown_variables
 from dilamme.usecases.deploy import RESCUES, connections_needed
 from dilamme_local.functions import deployed as deployed_locally
-from tests.template.cloudformation import CHECKOUT, deployed, of_type, source
+from tests.support.checkout import CHECKOUT
+from tests.template.cloudformation import deployed, of_type, source
 
 RESOURCES = deployed()
 RESERVED = deployed(ReserveConcurrency="true")

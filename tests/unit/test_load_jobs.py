@@ -84,11 +84,47 @@ def test_a_timeout_that_does_not_fit_into_the_functions_is_an_error_at_the_start
     assert "'slow' asks for a timeout of 120 s, but the worker has 95 s" in started.stderr
 
 
-def test_a_module_that_cannot_be_imported_is_an_error_at_the_start(worker: Path) -> None:
-    add(worker, "broken.py", "import a_library_that_is_not_there")
+def test_packages_and_links_are_followed_once_each(worker: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "linked.py").write_text(HANDLER.format(type="linked"))
+    (elsewhere / "one.txt").write_text(HANDLER.format(type="one"))
+    add(worker, "package/__init__.py", HANDLER.format(type="package"))
+    add(worker, "package/deep/__init__.py", "")
+    add(worker, "package/deep/within.py", HANDLER.format(type="within"))
+    add(worker, ".hidden/no.py", "raise RuntimeError")
+    (worker / "jobs" / "folder").symlink_to(elsewhere)
+    (worker / "jobs" / "again").symlink_to(elsewhere)
+    (worker / "jobs" / "package" / "up").symlink_to(worker / "jobs")
+    (worker / "jobs" / "file.py").symlink_to(elsewhere / "one.txt")
+    assert types(worker) == ["linked", "one", "package", "within"]
+
+
+def test_a_folder_of_handlers_may_itself_be_a_link(worker: Path, tmp_path: Path) -> None:
+    add(worker, "mail.py", HANDLER.format(type="mail"))
+    (worker / "jobs").rename(tmp_path / "jobs")
+    (worker / "jobs").symlink_to(tmp_path / "jobs")
+    assert types(worker) == ["mail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("import json\nimport a_library_that_is_not_there", 2, "No module named 'a_library_that_is_not_there'"),
+        ("def f(:\n    pass", 1, "SyntaxError"),
+        ("\n\nraise SystemExit('not today')", 3, "SystemExit: not today"),
+        ("def f():\n    return 1 / 0\n\nf()", 2, "ZeroDivisionError"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_its_line(
+    worker: Path, text: str, line: int, words: str
+) -> None:
+    add(worker, "broken.py", text)
     started = start(worker)
     assert started.returncode != 0
-    assert "a_library_that_is_not_there" in started.stderr
+    last = started.stderr.splitlines()[-1]
+    assert f"jobs/broken.py:{line}: " in last
+    assert words in last
 
 
 def test_a_wrong_setting_is_an_error_at_the_start(worker: Path) -> None:

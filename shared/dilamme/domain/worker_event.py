@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
+NO_SLOT = 0
+"""Slots count from 1. A worker that is invoked for this one publishes its types and leaves: a try whether it can start."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerEvent:

@@ -4,7 +4,8 @@ import os
 import time
 from typing import Any
 
-from dilamme import Context, job
+from dilamme.handlers.context import Context
+from dilamme.handlers.registry import job
 
 
 @job("demo.echo")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from dilamme.domain.worker_event import WorkerEvent
+from dilamme.domain.worker_event import NO_SLOT, WorkerEvent
 from dilamme.store.connection import Connection
 from dilamme.usecases.wake import wake_scheduler
 from dilamme.worker.loop import Loop
@@ -34,6 +34,8 @@ def drain(connection: Connection, worker: Worker, event: WorkerEvent) -> Drained
         if worker.watchdog is not None:  # it begins in a thread of its own, while the first claim is on its way
             worker.watchdog.watch(loop.pool.watched_deadline, worker.longest_seconds())
         if not loop.start(event):
+            if event.slot == NO_SLOT:
+                return Drained(admitted=False)
             logger.info("slot not ours: a doubled or late event", extra={"slot": event.slot})
             try:
                 # If a crash of the server lost our reservation, nobody may be left to run its job: make sure that

@@ -36,6 +36,7 @@ from dilamme.usecases.settle import End, settle
 from dilamme.usecases.wake import wake_worker
 from dilamme.worker.claiming import LOST, POLL_SECONDS, Claiming
 from dilamme.worker.execute import CHANCE, execute, failed
+from dilamme.worker.job_lines import log_jobs
 from dilamme.worker.resolver import NoEventLoop, Resolver
 from dilamme.worker.settling import Settling
 from dilamme.worker.state import State
@@ -215,6 +216,8 @@ class Loop:
             backoff = self._policy.backoff(job.job_type)
             ends.append((job.claim, after_failure(job.claim, Reason.TIMEOUT, message, backoff, CHANCE())))
         done = settle(self._database.connection, ends).done
+        if self._settings.log_jobs:
+            log_jobs([(job, outcome) for job, (_, outcome) in zip(abandoned, ends, strict=True)], done)
         # No worker is woken from here: during a slow invoke the retry could begin beside the handler that still runs. The
         # platform reports this process's end, and the rescue then wakes a worker.
         self.settling.observe(

@@ -15,6 +15,7 @@ from dilamme.store.connection import Connection
 from dilamme.usecases.settle import settle
 from dilamme.usecases.wake import wake_scheduler, wake_worker
 from dilamme.worker.execute import CHANCE
+from dilamme.worker.job_lines import log_jobs
 from dilamme.worker.state import State
 from dilamme.worker.thread_pool import Done
 
@@ -58,6 +59,8 @@ class Settling:
                 wake_worker(connection, self._settings)
             if settlement.later:
                 wake_scheduler(connection, self._settings)
+            if self._settings.log_jobs:
+                log_jobs(part, settlement.done)
             if len(settlement.done) == len(part) == len(self.unsettled):  # the rule, without a search by ids
                 self.unsettled = []
                 self._locked.clear()
