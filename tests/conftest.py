@@ -13,14 +13,16 @@ import pytest
 from dilamme.aws import environment
 from dilamme.settings import Settings, read
 from dilamme.store.connection import Connection, connect
+from dilamme.testing.clock import START, Clock
+from dilamme.testing.databases import Databases
 from dilamme.usecases import wake
 from dilamme_local.inherited import loopback_without_proxy
 from dilamme_local.postgres import NOT_DURABLE, OPEN_HBA, Postgres
 from tests.support import memory, pooler
-from tests.support.clock import Clock
-from tests.support.databases import Databases
 from tests.support.invocations import Invocations
 from tests.support.reports import sendable
+
+pytest_plugins = ["dilamme.testing.plugin"]  # which pytest finds by itself where Dilamme is installed
 
 
 def pytest_configure() -> None:
@@ -66,7 +68,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def databases(postgres: Postgres) -> Iterator[Databases]:
     """Makes migrated databases, for tests that need more than one or keep one for a module."""
-    with closing(Databases(postgres)) as databases:
+    with closing((pooler.PooledDatabases if pooler.wanted() else Databases)(postgres)) as databases:
         yield databases
 
 
@@ -102,7 +104,7 @@ def _variables_are_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def clock(connection: Connection) -> Clock:
     """The database's clock, stopped; the test moves it."""
-    return Clock(connection)
+    return Clock(connection, stopped_at=START)
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from dilamme import session
 from dilamme.domain.errors import ConfigurationError
 from dilamme.store.connection import Connection
+from dilamme.testing.databases import Databases
 from dilamme.usecases import read
 from functions.api import handler as api
 from tests.functions.door import CONTEXT, get, post
 from tests.support.answers import Answer
-from tests.support.databases import Databases
 
 JOB = {"type": "demo.echo", "payload": "a secret"}
 

@@ -12,7 +12,7 @@ from dilamme.domain.queue_position import bounds
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
 from dilamme.store.stats import KINDS
-from tests.support.databases import Databases
+from dilamme.testing.databases import Databases
 
 JOBS = 30_000
 NEWEST = UUID(int=2**128 - 1)

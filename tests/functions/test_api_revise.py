@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import Clock
 from tests.functions import states
 from tests.functions.door import event, get, post, send, submit
-from tests.support.clock import Clock
 from tests.support.invocations import Invocations
 
 pytestmark = pytest.mark.usefixtures("door")

@@ -7,10 +7,10 @@ import pytest
 
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import Clock
 from dilamme.usecases import read
 from tests.functions import states
 from tests.functions.door import get, post, submit
-from tests.support.clock import Clock
 
 pytestmark = pytest.mark.usefixtures("door")
 

@@ -9,10 +9,10 @@ import pytest
 
 from dilamme.aws.invoke import InvokeFailed
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import Clock
 from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from tests.functions import states
 from tests.functions.door import event, get, post, send, submit
-from tests.support.clock import Clock
 from tests.support.invocations import Invocations
 
 pytestmark = pytest.mark.usefixtures("door")

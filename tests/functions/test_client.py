@@ -80,7 +80,10 @@ def test_what_submit_stores_get_shows(client: Client) -> None:
 
 
 def test_a_batch_is_stored_whole(client: Client, connection: Connection) -> None:
-    jobs: list[dict[str, Any]] = [{"type": "a", "ref": "one"}, {"type": "b", "payload": [1], "dependency_refs": ["one"]}]
+    jobs: list[dict[str, Any]] = [
+        {"type": "a", "ref": "one"},
+        {"type": "b", "payload": [1], "dependency_refs": ["one"]},
+    ]
     stored = client.submit_many(jobs)
     assert [job.ref for job in stored] == ["one", None]
     assert client.get(stored[1].id).dependency_ids == [stored[0].id]

@@ -15,11 +15,11 @@ from dilamme.aws import custom_resource
 from dilamme.domain.errors import ConfigurationError, DatabaseUnavailable, SchemaError
 from dilamme.store import schema as store
 from dilamme.store.connection import Connection
+from dilamme.testing.databases import Databases
 from dilamme.usecases import deploy
 from functions.migrate import handler as migrate
 from tests.functions.events import context, load
 from tests.functions.session_fixture import entered
-from tests.support.databases import Databases
 
 Answers = list[dict[str, Any]]
 

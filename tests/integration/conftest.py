@@ -8,9 +8,9 @@ import pytest
 from dilamme.scheduler import outbox
 from dilamme.settings import Settings
 from dilamme.store.connection import connect
+from dilamme.testing.databases import Databases
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
-from tests.support.databases import Databases
 from tests.support.entrance import Enter, Entrance
 from tests.support.invocations import Invocations, Letters
 

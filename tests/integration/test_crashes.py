@@ -13,10 +13,10 @@ from dilamme.store.connection import Connection
 from dilamme.store.job_types import upsert_types
 from dilamme.store.lease import upcoming
 from dilamme.store.slots import count_slots, start
+from dilamme.testing.clock import Clock
 from dilamme.usecases import wake
 from dilamme.usecases.rescue import expire, rescue_leader, rescue_worker
 from tests.integration.scheduler import Scheduler
-from tests.support.clock import Clock
 from tests.support.entrance import Enter
 from tests.support.invocations import Invocations, Letters
 from tests.support.jobs import ECHO, claim, claim_one, complete, put, put_many, retry, row, rows, tally

@@ -20,10 +20,10 @@ from dilamme.scheduler.tick import Dispatch
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
 from dilamme.store.slots import Occupancy, count_slots, provide_slots, reserve, reserve_or_look, start
+from dilamme.testing.clock import Clock
 from dilamme.usecases import wake
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
-from tests.support.clock import Clock
 from tests.support.entrance import Enter, Entrance
 from tests.support.invocations import Invocations, worker_event
 from tests.support.jobs import ECHO, put, put_many, row, tally

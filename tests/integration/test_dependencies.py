@@ -12,12 +12,12 @@ from dilamme.domain.errors import InvalidInput
 from dilamme.scheduler.maintenance import sweep
 from dilamme.store import dependencies
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import Clock
 from dilamme.usecases.cancel import cancel_job
 from dilamme.usecases.replay import replay_job
 from dilamme.worker import loop
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
-from tests.support.clock import Clock
 from tests.support.entrance import Enter
 from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 

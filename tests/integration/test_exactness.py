@@ -12,8 +12,8 @@ from dilamme.domain.job import Claim, Head
 from dilamme.domain.priority import order_key
 from dilamme.store import lanes, series
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import Clock
 from tests.integration.paused import pause
-from tests.support.clock import Clock
 from tests.support.entrance import Enter
 from tests.support.jobs import claim, put_many, terms
 from tests.support.rivals import meanwhile, wait_until_blocked

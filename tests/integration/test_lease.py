@@ -6,9 +6,9 @@ import pytest
 
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection, connect
+from dilamme.testing.clock import Clock
 from dilamme.usecases.rescue import expire
 from tests.integration.workshop import Workshop
-from tests.support.clock import Clock
 from tests.support.jobs import claim_one, complete, put, row
 
 

@@ -17,8 +17,8 @@ import dilamme
 from dilamme import settings
 from dilamme.domain.errors import Conflict, InvalidInput, SchemaError
 from dilamme.store.connection import Connection
+from dilamme.testing.databases import Databases
 from tests.integration.workshop import Workshop
-from tests.support.databases import Databases
 from tests.support.entrance import Entrance
 from tests.support.jobs import ECHO, row, rows, tally
 

@@ -31,11 +31,11 @@ from dilamme.domain.retry import Backoff
 from dilamme.scheduler.maintenance import prune, sweep
 from dilamme.settings import Settings
 from dilamme.store.connection import connect
+from dilamme.testing.clock import START, Clock
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.rescue import expire, rescue_worker
 from tests.integration.model import BACKOFF_SECONDS, FAILED, MAX_ATTEMPTS, Job, Model
-from tests.support.clock import START, Clock
 from tests.support.entrance import Entrance
 from tests.support.jobs import claim, end_all, put, row
 
@@ -69,7 +69,7 @@ class Stage:
         self.api, self.scheduler, self.worker, self.rescue = (
             connect(entrance.url(function)) for function in ("api", "scheduler", "worker", "rescue")
         )
-        self.clock = Clock(self.owner)
+        self.clock = Clock(self.owner, stopped_at=START)
 
     def empty(self) -> None:
         for table in TABLES:

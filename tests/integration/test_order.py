@@ -11,8 +11,8 @@ from dilamme.scheduler.tick import Leader, dispatch
 from dilamme.settings import Settings
 from dilamme.store import lanes, lease, slots
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import START, Clock
 from dilamme.usecases.replay import replay_job
-from tests.support.clock import START, Clock
 from tests.support.invocations import Invocations
 from tests.support.jobs import bury, claim, claim_one, complete, put, put_many, retry, return_claims, row, terms
 

@@ -16,8 +16,8 @@ from dilamme.scheduler.tick import most_urgent
 from dilamme.store import lanes, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import fragments
-from tests.support.clock import START, Clock
-from tests.support.databases import Databases
+from dilamme.testing.clock import START, Clock
+from dilamme.testing.databases import Databases
 from tests.support.jobs import terms
 
 MICROSECOND = timedelta(microseconds=1)
@@ -89,7 +89,7 @@ class Stage:
 def stage(databases: Databases) -> Iterator[Stage]:
     name = databases.create()
     with closing(connect(databases.server.url(name))) as connection:
-        yield Stage(connection, Clock(connection))
+        yield Stage(connection, Clock(connection, stopped_at=START))
     databases.drop(name)
 
 

@@ -9,7 +9,7 @@ import pytest
 from dilamme.scheduler import outbox
 from dilamme.settings import Settings
 from dilamme.store.connection import Connection
-from tests.support.clock import Clock
+from dilamme.testing.clock import Clock
 from tests.support.invocations import Letters
 from tests.support.jobs import bury, claim, put_many
 

@@ -17,7 +17,7 @@ from dilamme.domain.job import Status
 from dilamme.store import lanes, series, slots
 from dilamme.store.connection import Connection, connect
 from dilamme.store.sql_blocks import sql
-from tests.support.databases import Databases
+from dilamme.testing.databases import Databases
 from tests.support.jobs import terms
 
 FUTURE, FINISHED, BLOCKED, READY, RUNNING = 80_000, 80_000, 15_000, 24_000, 1_000

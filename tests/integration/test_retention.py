@@ -11,12 +11,12 @@ from dilamme.scheduler.maintenance import prune, prune_status
 from dilamme.settings import Settings
 from dilamme.store import retention as store
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import Clock
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.submit import submit
 from dilamme.wire.requests import BatchSubmission, parse
 from tests.integration.paused import pause
-from tests.support.clock import Clock
 from tests.support.entrance import Enter
 from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 from tests.support.rivals import meanwhile, wait_until_blocked

@@ -11,10 +11,10 @@ import pytest
 from dilamme import Fail, Retry, Snooze
 from dilamme.domain.errors import Conflict, NotFound
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import START, Clock
 from dilamme.usecases.replay import replay_dead, replay_job
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
-from tests.support.clock import START, Clock
 from tests.support.invocations import Letters
 from tests.support.jobs import ANY_WORKER, bury, claim, claim_one, complete, put, put_many, row, rows, tally
 

@@ -19,12 +19,12 @@ from dilamme.settings import Settings
 from dilamme.store import slots
 from dilamme.store.connection import Connection
 from dilamme.store.job_types import upsert_types
+from dilamme.testing.clock import Clock
 from dilamme.usecases import cancel, migrate, replay, rescue, wake
 from dilamme.usecases.settle import settle
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
 from tests.support.checkout import CHECKOUT
-from tests.support.clock import Clock
 from tests.support.entrance import Enter, Entrance
 from tests.support.jobs import ECHO, bury, claim, claim_one, complete, put, put_many, row, series_of, tally
 

@@ -13,9 +13,9 @@ from dilamme.settings import Settings
 from dilamme.store import schema as store
 from dilamme.store import slots
 from dilamme.store.connection import Connection, connect
+from dilamme.testing.databases import Databases
 from dilamme.usecases.migrate import Migrated, check, migrate
 from tests.integration.workshop import Workshop
-from tests.support.databases import Databases
 from tests.support.entrance import Entrance
 from tests.support.jobs import put, tally
 

@@ -8,11 +8,11 @@ import pytest
 from dilamme.domain.errors import Conflict
 from dilamme.domain.outcome import Complete
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import START, Clock
 from dilamme.usecases.cancel import cancel_job, cancel_series
 from dilamme.usecases.replay import replay_job
 from dilamme.usecases.settle import settle_here
 from dilamme.wire.requests import INTERVAL_SECONDS_MAX
-from tests.support.clock import START, Clock
 from tests.support.entrance import Enter
 from tests.support.jobs import bury, claim, claim_one, complete, put, retry, row, series_of
 from tests.support.rivals import meanwhile, wait_until_blocked

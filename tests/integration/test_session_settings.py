@@ -14,11 +14,11 @@ from dilamme.settings import Settings
 from dilamme.store import schema as store
 from dilamme.store.connection import Connection, connect, one_statement, transaction
 from dilamme.store.reads import Filter
+from dilamme.testing.databases import Databases
 from dilamme.usecases import cancel, read, replay
 from dilamme.usecases.migrate import migrate
 from tests.integration.scheduler import Scheduler
 from tests.integration.workshop import Workshop
-from tests.support.databases import Databases
 from tests.support.entrance import Entrance
 from tests.support.jobs import put, put_many, rows
 

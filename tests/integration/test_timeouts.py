@@ -8,8 +8,8 @@ import pytest
 
 from dilamme.domain.outcome import RetryLater
 from dilamme.store.connection import Connection
+from dilamme.testing.clock import Clock
 from tests.integration.workshop import Workshop
-from tests.support.clock import Clock
 from tests.support.invocations import Invocations
 from tests.support.jobs import ECHO, put, put_many, row, rows
 

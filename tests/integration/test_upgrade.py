@@ -27,9 +27,9 @@ from dilamme import settings as settings_module
 from dilamme.settings import Settings
 from dilamme.store import schema as store
 from dilamme.store.connection import Connection, connect
+from dilamme.testing.databases import Databases
 from dilamme.usecases.migrate import migrate
 from tests.integration.workshop import Workshop
-from tests.support.databases import Databases
 from tests.support.entrance import Entrance
 from tests.support.jobs import ECHO, put, row, rows
 from tests.support.waiting import wait_until

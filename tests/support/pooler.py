@@ -11,12 +11,14 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
 
 import dilamme_local.postgres
 from dilamme.store.session_settings import ROLE_PREFIX
+from dilamme.testing.databases import Databases
 from dilamme_local.ports import free_port
 from dilamme_local.postgres import NOT_DURABLE, OPEN_HBA, SUPERUSER, Postgres
 from dilamme_local.postgres_commands import as_server_user, give_to_server
@@ -147,6 +149,13 @@ class Pooled:
             self._pooler.terminate()
             self._pooler.wait()
         self._server.stop()
+
+
+class PooledDatabases(Databases):
+    """Databases that are made past the pooler."""
+
+    def direct(self, name: str) -> str:
+        return cast("Pooled", self.server).direct(name)
 
 
 def _program() -> Path | None:

@@ -42,6 +42,8 @@ BELOW = {
     ],
     # A client knows the wire, and neither the database nor the functions.
     "dilamme.client": ["dilamme.client", "dilamme.wire", "dilamme.domain"],
+    # What an application's tests stand on: everything, and the local stack.
+    "dilamme.testing": ["dilamme"],
     "dilamme": ["dilamme.library", "dilamme.client", "dilamme.handlers", "dilamme.domain"],
     "functions": ["dilamme"],
     # What users write needs what they are told of, and no more.
@@ -60,6 +62,7 @@ HOMES = {
             "dilamme.scheduler",
             "dilamme.session",
             "dilamme.library",
+            "dilamme.testing",
         ),
         "dilamme.aws.database",
     ],
@@ -67,6 +70,8 @@ HOMES = {
     "boto3": ["dilamme.aws"],
     "botocore": ["dilamme.aws", "dilamme.client.signing"],
     "httpx": ["dilamme.client"],
+    "pytest": ["dilamme.testing"],
+    "dilamme_local": ["dilamme.testing"],
     "mypy_boto3_lambda": ["dilamme.aws"],
     "mypy_boto3_sqs": ["dilamme.aws"],
     "aws_lambda_powertools": ["dilamme.aws", "functions"],
@@ -93,7 +98,7 @@ def problems(source: Module) -> Iterator[str]:
     for name in imports(source.tree):
         if (why := objection(source.name, name)) is not None:
             yield f"{source.name} imports {name}{why}"
-    if not lies_in(source.name, ["dilamme.store"]):
+    if not lies_in(source.name, ["dilamme.store", "dilamme.testing"]):
         yield from (f"{source.name} uses {name}: only the store talks to the database" for name in foreign_uses(source))
     if lies_in(source.name, ["dilamme.domain"]):
         yield from (

@@ -1,5 +1,6 @@
 """Migrated databases for tests, copied from a template in a few dozen milliseconds, on one embedded server."""
 
+from collections.abc import Callable
 from contextlib import closing
 from itertools import count
 from urllib.parse import urlsplit
@@ -11,7 +12,6 @@ from dilamme.settings import read
 from dilamme.store.connection import connect
 from dilamme.usecases.migrate import migrate
 from dilamme_local.postgres import SUPERUSER, Postgres
-from tests.support.pooler import Pooled
 
 TEMPLATE = "migrated"
 # Copies files, where PostgreSQL's own choice writes every page of the copy to the WAL: ten times as long. It takes two
@@ -20,14 +20,15 @@ COPY = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
 
 
 class Databases:
-    """``server`` is running and belongs to the tests."""
+    """``server`` is running and belongs to the tests. ``prepare`` gets the template's URL, to make an application's own tables."""
 
-    def __init__(self, server: Postgres) -> None:
+    def __init__(self, server: Postgres, prepare: Callable[[str], object] = lambda url: None) -> None:
         self.server = server
         self._numbers = count(1)
         server.create_database(TEMPLATE)
         with closing(connect(self.direct(TEMPLATE))) as connection:
             migrate(connection, read({}))
+        prepare(self.direct(TEMPLATE))
         # Kept, because connecting takes as long as copying does.
         self._administrator = psycopg.connect(self.direct("postgres"), autocommit=True)
         self._hash_password_briefly()
@@ -67,5 +68,5 @@ class Databases:
             self._execute(SQL("ALTER ROLE {} PASSWORD {}").format(Identifier(SUPERUSER), password))
 
     def direct(self, name: str) -> str:
-        """Its URL past the pooler, which stays connected: a database that is copied must have nobody in it."""
-        return self.server.direct(name) if isinstance(self.server, Pooled) else self.server.url(name)
+        """Its URL past a pooler, if there is one, which stays connected: a database that is copied must have nobody in it."""
+        return self.server.url(name)
