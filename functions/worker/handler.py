@@ -9,6 +9,7 @@ from dilamme.aws import database, environment, invoke, log
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.durations import Durations
 from dilamme.domain.worker_event import WorkerEvent
+from dilamme.handlers.context import Context
 from dilamme.handlers.discovery import load_jobs
 from dilamme.handlers.registry import registry
 from dilamme.store.job_types import upsert_types
@@ -23,6 +24,7 @@ durations = Durations()
 watchdog = Watchdog(log.STANDARD_ERROR)
 JOBS = Path(__file__).parent / "jobs"
 
+Context.opener = staticmethod(session.open_connection)
 environment.keep()
 database.hold_login()
 load_jobs(JOBS, demo=configuration.demo_jobs)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dilamme.domain.errors import (
     ConfigurationError,
     Conflict,
+    DatabaseUnavailable,
     DilammeError,
     Fault,
     InvalidInput,
@@ -25,7 +26,7 @@ from dilamme.handlers.signals import Fail, Retry, Snooze
 
 if TYPE_CHECKING:
     from dilamme.client import AsyncClient, Client
-    from dilamme.library import submit, submit_many, wake
+    from dilamme.library import connect, submit, submit_many, wake
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,7 @@ __all__ = [
     "ConfigurationError",
     "Conflict",
     "Context",
+    "DatabaseUnavailable",
     "DilammeError",
     "Fail",
     "Fault",
@@ -45,6 +47,7 @@ __all__ = [
     "Snooze",
     "TooLarge",
     "__version__",
+    "connect",
     "job",
     "submit",
     "submit_many",
@@ -52,7 +55,7 @@ __all__ = [
 ]
 
 _LATE = {
-    **dict.fromkeys(("submit", "submit_many", "wake"), "dilamme.library"),  # needs psycopg
+    **dict.fromkeys(("connect", "submit", "submit_many", "wake"), "dilamme.library"),  # needs psycopg
     **dict.fromkeys(("AsyncClient", "Client"), "dilamme.client"),  # needs httpx
 }
 

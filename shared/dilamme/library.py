@@ -12,8 +12,7 @@ import psycopg
 from dilamme import settings
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, follows
-from dilamme.session import database_url
-from dilamme.store.connection import connect
+from dilamme.session import open_connection
 from dilamme.store.faults import migrated
 from dilamme.usecases.submit import submit_here
 from dilamme.wire.requests import BATCH_JOBS_MAX, BatchSubmission, Submission, parse
@@ -91,6 +90,20 @@ def submit_many(
         return submit_here(connection, batch, idempotency_key).ids
 
 
+def connect(*, autocommit: bool = False) -> psycopg.Connection[Any]:
+    """A psycopg connection to the database that holds the jobs, for the application's own tables beside them.
+
+    In a handler it is the worker's login: on AWS a fresh token or the secret, in `dilamme dev` and in tests the URL. So the
+    role ``dilamme_worker`` needs rights on those tables. Elsewhere it is DATABASE_URL. Its statements are never prepared on the
+    server, so that it may lead through a pooler. Close it, best by ``with dilamme.connect() as connection``, which commits.
+
+    Raises:
+        dilamme.ConfigurationError: no variable says where the database is, or it is no connection string.
+        dilamme.DatabaseUnavailable: PostgreSQL does not answer.
+    """
+    return open_connection(autocommit=autocommit)
+
+
 def wake(connection: psycopg.Connection[Any] | None = None) -> None:
     """Starts what has just been committed, at once; without it, the next tick of the scheduler does.
 
@@ -119,7 +132,7 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
                 f"DILAMME_{name.upper()}_FUNCTION is not set: give the name of the {name} function"
             )
     if connection is None:
-        with closing(connect(database_url())) as own, migrated():
+        with closing(open_connection()) as own, migrated():
             usecase.wake(own, loaded, due=True, later=True)
         return
     _check_connection(connection)

@@ -56,19 +56,19 @@ def reconnect() -> Connection:
     return _connection
 
 
-def open_connection() -> Connection:
+def open_connection(*, autocommit: bool = True) -> Connection:
     """A new connection. A refused password may have been rotated, so it is fetched again.
 
     Raises:
         ConfigurationError, DatabaseUnavailable: as `connection`.
     """
     try:
-        return connect(database_url())
+        return connect(database_url(), autocommit=autocommit)
     except DatabaseUnavailable:
         # For any reason: libpq gives no SQLSTATE for a failed login, and its text is in the server's language.
         if not database.secret_has_changed():
             raise
-        return connect(database_url())
+        return connect(database_url(), autocommit=autocommit)
 
 
 def database_url() -> str:

@@ -61,8 +61,8 @@ def process(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> Iterator[lis
     """A function's process without a connection yet; the connections that it opens."""
     opened: list[Connection] = []
 
-    def connect_and_count(conninfo: str) -> Connection:
-        opened.append(connect(conninfo))
+    def connect_and_count(conninfo: str, *, autocommit: bool) -> Connection:
+        opened.append(connect(conninfo, autocommit=autocommit))
         return opened[-1]
 
     monkeypatch.setattr(session, "connect", connect_and_count)

@@ -126,6 +126,23 @@ def test_an_application_stores_its_rows_and_its_jobs_together(dilamme_db: Databa
     dilamme_worker.assert_enqueued("greet", payload={"name": "Ada"})
 
 
+def test_a_handler_reaches_the_applications_tables_and_leaves_no_connection(
+    dilamme_db: Database, dilamme_worker: Worker
+) -> None:
+    dilamme_worker.submit("greet.order", {"id": 7})
+    assert [job.result for job in dilamme_worker.run_due()] == [2]
+    assert dilamme_db.connection.execute("SELECT id FROM orders").fetchall() == [(7,)]
+    assert sys.modules["greetings.greeting"].connections.pop().closed
+
+
+def test_a_context_of_the_tests_connects_too(dilamme_db: Database) -> None:
+    made = context()
+    with made.connect(autocommit=True) as connection:
+        connection.execute("INSERT INTO orders VALUES (1)")
+    made.close()
+    assert dilamme_db.connection.execute("SELECT id FROM orders").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -146,6 +163,15 @@ def test_what_was_not_enqueued_is_told_with_what_was(
 
 def test_each_test_has_a_database_of_its_own(dilamme_worker: Worker) -> None:
     assert dilamme_worker.submitted() == []
+
+
+def test_on_the_stack_a_handler_connects_as_the_workers_role(dilamme_stack: Stack) -> None:
+    with psycopg.connect(dilamme_stack.database_url) as connection:
+        connection.execute("GRANT INSERT ON orders TO dilamme_worker")
+    job = dilamme_stack.client.submit("greet.order", {"id": 8})
+    assert dilamme_stack.client.wait(job.id).result == 2
+    with psycopg.connect(dilamme_stack.database_url) as connection:
+        assert connection.execute("SELECT id FROM orders").fetchall() == [(8,)]
 
 
 def test_the_whole_stack_answers_over_http(dilamme_stack: Stack) -> None:

@@ -29,6 +29,11 @@ def modules() -> tuple[Module, ...]:
     )
 
 
+def deployed() -> tuple[Module, ...]:
+    """Those that a function runs: all but what is for tests."""
+    return tuple(one for one in modules() if not f"{one.name}.".startswith("dilamme.testing."))
+
+
 def module(name: str, source: str) -> Module:
     """A module of this source."""
     return Module(name, ast.parse(source))

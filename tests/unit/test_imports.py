@@ -63,6 +63,7 @@ HOMES = {
             "dilamme.session",
             "dilamme.library",
             "dilamme.testing",
+            "dilamme.handlers.context",
         ),
         "dilamme.aws.database",
     ],
@@ -77,6 +78,7 @@ HOMES = {
     "aws_lambda_powertools": ["dilamme.aws", "functions"],
 }
 DRIVER_NAMES = {
+    "dilamme.handlers.context": {"psycopg.Connection"},
     "dilamme.library": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
     "dilamme.aws.database": {
         *("psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo", "psycopg.pq.Conninfo"),

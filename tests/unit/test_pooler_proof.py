@@ -12,7 +12,7 @@ import pytest
 
 from dilamme.store import session_settings
 from dilamme.store.sql_blocks import blocks, fragments
-from tests.unit.sources import PACKAGE, modules, strings
+from tests.unit.sources import PACKAGE, deployed, strings
 
 FORBIDDEN = {
     "notifications": r"\b(?:LISTEN|UNLISTEN|NOTIFY)\b|\bpg_notify\b",
@@ -44,7 +44,7 @@ def sql_of_the_package() -> Iterator[tuple[str, str]]:
         if file.parent.name != "sql":
             for place, statement in enumerate(re.sub(r"--.*", "", file.read_text(encoding="utf-8")).split(";")):
                 yield f"{file.name}, statement {place}", statement
-    for module in modules():
+    for module in deployed():
         for text in strings(module.tree):
             if _SQL.match(text):
                 yield module.name, text
@@ -104,7 +104,7 @@ def calls_of_connect() -> list[ast.Call]:
     """Where the package opens connections."""
     return [
         node
-        for module in modules()
+        for module in deployed()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"psycopg.connect", "psycopg.Connection.connect"}
     ]
@@ -114,11 +114,11 @@ def test_there_is_one_place_that_opens_connections_and_it_prepares_nothing_on_th
     (call,) = calls_of_connect()
     keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
     assert keywords["prepare_threshold"] == "None"
-    assert keywords["autocommit"] == "True"
+    assert keywords["autocommit"] == "autocommit"  # the functions' default, and a handler's choice
 
 
 def test_no_start_up_options_are_given_since_poolers_refuse_them() -> None:
-    for module in modules():
+    for module in deployed():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Dict):
                 assert "'options'" not in [ast.unparse(key) for key in node.keys if key]
@@ -133,7 +133,7 @@ def test_only_what_poolers_take_is_given_at_the_start_of_a_connection() -> None:
 
 
 def test_no_statement_asks_to_be_prepared() -> None:
-    for module in modules():
+    for module in deployed():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.keyword) and node.arg == "prepare":
                 assert ast.unparse(node.value) == "False"

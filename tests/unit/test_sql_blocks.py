@@ -10,7 +10,7 @@ import pytest
 
 from dilamme.store import sql_blocks
 from dilamme.store.sql_blocks import blocks, fragments, sql
-from tests.unit.sources import PACKAGE, Module, module, modules, strings
+from tests.unit.sources import PACKAGE, Module, deployed, module, strings
 
 # Which argument of a function is the name of a block; `senders` finds those that hand it on.
 FIRST_SENDERS = {"sql": 0, "sql_blocks.sql": 0}
@@ -35,7 +35,7 @@ def uses(source: Module) -> Iterator[tuple[str, str]]:
 
 def given_names(source: Module) -> Iterator[tuple[ast.FunctionDef, ast.expr]]:
     """The expressions that stand for a block's name, and the functions that they stand in."""
-    (connection,) = [one for one in modules() if one.name == "dilamme.store.connection"]
+    (connection,) = [one for one in deployed() if one.name == "dilamme.store.connection"]
     known = senders(source, senders(connection, FIRST_SENDERS))
     for function in functions_of(source):
         yield from ((function, name) for name in names_in(function, known) if parameter(function, name) is None)
@@ -74,7 +74,7 @@ def parameter(function: ast.FunctionDef, name: ast.expr) -> int | None:
 @cache
 def all_uses() -> tuple[tuple[str, str], ...]:
     """(function, block) in the whole project."""
-    return tuple(use for source in modules() for use in uses(source))
+    return tuple(use for source in deployed() for use in uses(source))
 
 
 def test_every_name_that_is_used_exists() -> None:
@@ -109,7 +109,7 @@ def test_every_fragment_is_included_somewhere() -> None:
 def test_no_statement_on_our_tables_stands_outside_of_the_catalogue() -> None:
     outside = [
         (source.name, text)
-        for source in modules()
+        for source in deployed()
         for text in strings(source.tree)
         if _STATEMENT.match(text) and _OUR_TABLES.search(text)
     ]

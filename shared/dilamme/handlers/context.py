@@ -3,13 +3,17 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from dilamme.domain.job import Claim
+
+if TYPE_CHECKING:
+    import psycopg
 
 logger = logging.getLogger("dilamme.job")
 
@@ -49,6 +53,11 @@ class Context:
     One is made for every job, so parts that few handlers use are made at their first use.
     """
 
+    opener: ClassVar[Callable[..., Any]]
+    """`dilamme.connect`; the worker's doorway sets it, since what users' code meets knows no database."""
+
+    connections: list[Any] | None = None  # those of `connect`; most jobs have none
+
     def __init__(self, claim: Claim, ends_by: float, ask: Callable[[UUID, UUID | None], Any]) -> None:
         self._claim = claim
         self._ends_by = ends_by  # monotonic seconds
@@ -82,6 +91,21 @@ class Context:
     def remaining_seconds(self) -> float:
         """The seconds that are left to this attempt."""
         return self._ends_by - time.monotonic()
+
+    def connect(self, *, autocommit: bool = False) -> "psycopg.Connection[Any]":
+        """As `dilamme.connect`: a connection to the database that holds the jobs. It is closed when the job has ended.
+
+        What was not committed by then is rolled back: ``with context.connect() as connection`` commits.
+        """
+        opened: psycopg.Connection[Any] = self.opener(autocommit=autocommit)
+        self.connections = [*(self.connections or ()), opened]
+        return opened
+
+    def close(self) -> None:
+        """Closes what `connect` has opened."""
+        for opened in self.connections or ():
+            with suppress(Exception):  # the job has ended well or badly already
+                opened.close()
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -48,8 +48,8 @@ _CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailu
 _REPEATS_MAX = 5
 
 
-def connect(conninfo: str) -> Connection:
-    """A connection for the functions: autocommit, and no server-side prepared statements.
+def connect(conninfo: str, *, autocommit: bool = True) -> Connection:
+    """A connection for the functions and for handlers: by default autocommit, and no server-side prepared statements.
 
     Prepared statements would get generic plans, and PgBouncer refuses them.
 
@@ -58,7 +58,7 @@ def connect(conninfo: str) -> Connection:
         DatabaseUnavailable: PostgreSQL did not answer, or refused us.
     """
     try:
-        connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
+        connection = psycopg.connect(conninfo, autocommit=autocommit, prepare_threshold=None, **_CONNECT)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
         if sentence := misspelling(conninfo):
             raise DatabaseUnavailable(f"the database does not answer: {sentence}") from None

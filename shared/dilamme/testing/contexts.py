@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from dilamme.domain.job import Claim
 from dilamme.handlers.context import Context
+from dilamme.session import open_connection
 
 
 def context(
@@ -29,6 +30,7 @@ def context(
         timeout_seconds: the time that is left to it.
         dependency_results: the results of the jobs that it waited for.
     """
+    Context.opener = staticmethod(open_connection)
     now = datetime.now(UTC)
     claim = Claim(
         id=job_id or uuid4(),

@@ -67,8 +67,10 @@ def dilamme_worker(
     dilamme_db: "Database", dilamme_application: "Application", monkeypatch: pytest.MonkeyPatch
 ) -> "Iterator[Worker]":
     """A worker with the application's handlers, which runs jobs when the test says so."""
+    from dilamme.handlers.context import Context  # noqa: PLC0415
     from dilamme.handlers.discovery import load_jobs  # noqa: PLC0415
     from dilamme.handlers.registry import registry  # noqa: PLC0415
+    from dilamme.session import open_connection  # noqa: PLC0415
     from dilamme.settings import read  # noqa: PLC0415
     from dilamme.testing.worker import Worker  # noqa: PLC0415
     from dilamme.usecases import wake  # noqa: PLC0415
@@ -83,6 +85,7 @@ def dilamme_worker(
         "DILAMME_UNKNOWN_TYPE_GRACE_SECONDS": str(10 * 365 * 86_400),  # however far the test moves the clock
     }
     settings = read({**dilamme_application.settings, **ours})
+    Context.opener = staticmethod(open_connection)
     with closing(Worker(dilamme_db, settings, registry)) as worker:
         monkeypatch.setattr(wake, "invoke", worker.process.invoke)
         yield worker

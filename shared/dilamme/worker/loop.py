@@ -158,7 +158,10 @@ class Loop:
             job.ends_by = job.started_at + min(timeout, room)
             if self._watchdog is not None and job.ends_by < self._watchdog.expects:
                 self._watchdog.expect(job.ends_by)
-            outcome = execute(claim, job.job_type, Context(claim, job.ends_by, self.pool.ask), resolve, self._policy)
+            context = Context(claim, job.ends_by, self.pool.ask)
+            outcome = execute(claim, job.job_type, context, resolve, self._policy)
+            if context.connections is not None:
+                context.close()
         except NoEventLoop as error:
             self.pool.lack = error
             # It worked before: a neighbour has spoilt the process, and a fresh one will do better. If it never worked, the

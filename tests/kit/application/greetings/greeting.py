@@ -3,8 +3,6 @@
 import os
 from typing import Any
 
-import psycopg
-
 import dilamme
 from dilamme import Context, Retry, Snooze, job
 
@@ -44,6 +42,20 @@ def number(payload: int, context: Context) -> int:
 @job("greet.many")
 def many(payload: Any, context: Context) -> None:
     """Submits further jobs, on a connection of its own."""
-    with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+    with dilamme.connect() as connection:
         for name in payload["names"]:
             dilamme.submit(connection, "greet", {"name": name})
+
+
+@job("greet.order")
+def order(payload: Any, context: Context) -> int:
+    """Writes into the application's own table, and leaves one change uncommitted."""
+    with context.connect() as connection:
+        connection.execute("INSERT INTO orders VALUES (%s)", [payload["id"]])
+    forgotten = context.connect()
+    forgotten.execute("INSERT INTO orders VALUES (%s)", [-1])
+    connections.append(forgotten)
+    return len(context.connections or ())
+
+
+connections: list[Any] = []
