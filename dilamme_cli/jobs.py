@@ -25,7 +25,7 @@ Database = Annotated[
     str, typer.Option("--database", envvar="DILAMME_DATABASE", help="Past the API, by its role or the owner's.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
-JobId = Annotated[UUID, typer.Argument(help="The job's id.")]
+JobId = Annotated[UUID, typer.Argument(metavar="ID", help="The job's id.")]
 NOT_DONE = 1  # the exit status where a job that was waited for did not complete
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
@@ -156,7 +156,9 @@ def cancel(job_id: JobId, url: Url = "", database: Database = "", as_json: Json 
 
 
 def replay(
-    job_id: Annotated[UUID | None, typer.Argument(help="The dead job's id; or --type, or --all.")] = None,
+    job_id: Annotated[
+        UUID | None, typer.Argument(metavar="[ID]", help="The dead job's id; or --type, or --all.")
+    ] = None,
     type_: Annotated[str, typer.Option("--type", help="The oldest dead jobs of this type.")] = "",
     all_: Annotated[bool, typer.Option("--all", help="The oldest dead jobs of all types.")] = False,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 1000,

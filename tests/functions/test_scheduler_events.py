@@ -54,10 +54,11 @@ def test_it_reports_the_queue_and_its_own_beat(connection: Connection, metrics_w
     bury(connection, claim_one(connection))
     put(connection, priority=1)
     put(connection, priority=3)
-    scheduler.handler(load("scheduler-trigger"), context("scheduler", BRIEF_SECONDS))
+    ticks = scheduler.handler(load("scheduler-trigger"), context("scheduler", BRIEF_SECONDS))["ticks"]
+    assert ticks > 0  # as many as the machine finds time for
     values = emf(metrics_written.getvalue())
-    assert values["Ticks"] == [1, 1]
-    assert len(values["TickLag"]) == len(values["TickDuration"]) == 2
+    assert values["Ticks"] == [1] * ticks
+    assert len(values["TickLag"]) == len(values["TickDuration"]) == ticks
     assert all(0 < milliseconds < 1000 * BRIEF_SECONDS for milliseconds in values["TickDuration"])
     assert [values[name][0] for name in ("DeadJobs", "ReadyJobsP1", "ReadyJobsP2", "ReadyJobsP3")] == [1, 1, 0, 1]
     assert values["SlotsInvited"][0] == 1
@@ -80,8 +81,8 @@ def test_what_cannot_be_measured_costs_no_tick(monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr("dilamme.scheduler.metrics.gauge", refuse)
     led = scheduler.handler(load("scheduler-trigger"), context("scheduler", BRIEF_SECONDS))
-    assert led["ticks"] == 2
-    assert emf(metrics_written.getvalue())["Ticks"] == [1, 1]
+    assert led["ticks"] > 0
+    assert emf(metrics_written.getvalue())["Ticks"] == [1] * led["ticks"]
 
 
 def test_the_oldest_snapshot_is_seen_whoever_holds_it(connection: Connection, database_url: str) -> None:
