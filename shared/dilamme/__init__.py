@@ -1,7 +1,7 @@
 """Dilamme: background jobs on AWS Lambda and PostgreSQL.
 
-In an application: `submit` and `submit_many` store jobs on a psycopg connection, in whatever transaction it is in, and
-`wake` starts them after the commit. In a worker's module: `job` registers a handler, which gets its payload and a
+In an application: `submit`, `submit_many` and `submit_async` store jobs on a psycopg connection, in whatever transaction it is
+in, and `wake` starts them after the commit. In a worker's module: `job` registers a handler, which gets its payload and a
 `Context`, and may raise `Retry`, `Snooze` or `Fail`. Every error that these functions raise on purpose is a
 `DilammeError`.
 """
@@ -22,7 +22,7 @@ from dilamme.handlers.registry import job
 from dilamme.handlers.signals import Fail, Retry, Snooze
 
 if TYPE_CHECKING:
-    from dilamme.library import submit, submit_many, wake
+    from dilamme.library import submit, submit_async, submit_many, wake
 
 __version__ = "0.1.0"
 
@@ -41,6 +41,7 @@ __all__ = [
     "__version__",
     "job",
     "submit",
+    "submit_async",
     "submit_many",
     "wake",
 ]
@@ -49,7 +50,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt 
 
     def __getattr__(name: str) -> Any:
         """Imports the library when it is first asked for: a client of the API, or a module of handlers, needs no psycopg."""
-        if name in ("submit", "submit_many", "wake"):
+        if name in ("submit", "submit_async", "submit_many", "wake"):
             from dilamme import library  # noqa: PLC0415
 
             return getattr(library, name)

@@ -69,7 +69,7 @@ HOMES = {
     "aws_lambda_powertools": ["dilamme.aws", "functions"],
 }
 DRIVER_NAMES = {
-    "dilamme.library": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
+    "dilamme.library": {"psycopg.Connection", "psycopg.AsyncConnection", "psycopg.pq.TransactionStatus.IDLE"},
     "dilamme.aws.database": {
         *("psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo", "psycopg.pq.Conninfo"),
     },
