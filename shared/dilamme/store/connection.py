@@ -114,24 +114,28 @@ def limit_lock_wait(connection: Connection, seconds: float) -> None:
 
 
 @contextmanager
-def atomic(connection: Connection) -> Iterator[None]:
+def atomic(connection: Connection, *, one_statement: bool = False) -> Iterator[None]:
     """All or nothing, inside the caller's transaction where one is open or about to be.
 
     psycopg's own block would *commit* at its end on a connection that is not in autocommit mode and has not begun. The
-    caller's data, which is stored later, would then be in another transaction than the job.
+    caller's data, which is stored later, would then be in another transaction than the job. ``one_statement`` says that the
+    block sends no more than one: in autocommit mode that is a transaction by itself, which spares two round trips.
 
     Raises:
         ConfigurationError: the connection's ``client_encoding`` is not UTF8: text would be stored as other text, or not at all.
     """
     if _is_about_to_begin(connection):
         cursor(connection, tuple_row).execute("SELECT")
-    with connection.transaction():
+    if one_statement and connection.info.transaction_status == TransactionStatus.IDLE:
         yield
+    else:
+        with connection.transaction():
+            yield
 
 
 @asynccontextmanager
 async def atomic_async(connection: AsyncConnection) -> AsyncIterator[None]:
-    """`atomic` for one statement on an async connection of a caller's: where no transaction is open, it is one by itself."""
+    """`atomic` for one statement, on an async connection."""
     if _is_about_to_begin(connection):
         await _AsyncCursor(connection, row_factory=tuple_row).execute("SELECT")
     if connection.info.transaction_status == TransactionStatus.IDLE:

@@ -53,8 +53,7 @@ def submit(
 ) -> Receipt:
     """`submit_here` in a transaction of its own; the receipt of a ``single`` job has its row."""
     edges = _resolve_refs(batch)
-    plain = not any(edges) and not any(job.dependency_ids or job.interval_seconds for job in batch)
-    with (one_statement if plain and key is None else transaction)(connection):
+    with (one_statement if key is None and _is_plain(batch, edges) else transaction)(connection):
         return _submit(connection, batch, edges, key, single=single, in_full=single)
 
 
@@ -69,7 +68,7 @@ def submit_here(
         IdempotencyConflict: the idempotency key stands for another request.
     """
     edges = _resolve_refs(batch)  # before anything is asked of the database
-    with atomic(connection):
+    with atomic(connection, one_statement=key is None and _is_plain(batch, edges)):
         return _submit(connection, batch, edges, key, single=single, in_full=False)
 
 
@@ -96,6 +95,11 @@ def _resolve_refs(batch: Sequence[Submission]) -> dag.Edges:
                     )
                 )
     return dag.resolve_refs(_refs(batch), waits)
+
+
+def _is_plain(batch: Sequence[Submission], edges: dag.Edges) -> bool:
+    """Without a key, is one INSERT all that there is to store?"""
+    return not any(edges) and not any(job.dependency_ids or job.interval_seconds for job in batch)
 
 
 def _refs(batch: Sequence[Submission]) -> list[str | None]:
