@@ -1,7 +1,7 @@
 """One process that stores jobs: ``python -m benchmarks._enqueue_worker NAME URL SINGLE BATCHES BATCH``.
 
-Prints JSON: {"single_per_second", "batch_per_second"}. Ours go through the API's deployed handler, from the event of
-API Gateway to the answer; PgQueuer's through its library, in an event loop of uvloop.
+Prints JSON: {"single_per_second", "batch_per_second"}. `ours` goes through the API's deployed handler, from the event of
+API Gateway to the answer; the others are calls of a library, the async ones in an event loop of uvloop.
 """
 
 import json
@@ -9,9 +9,10 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from uuid import uuid4
 
 import psycopg
 
+import dilamme
 from benchmarks._peers import pgqueuer_driver
 
 API = Path(__file__).parent.parent / "functions" / "api"
@@ -92,27 +94,70 @@ def per_second(act: Callable[[], object], times: int) -> float:
     return times / (time.perf_counter() - began)
 
 
+def library(url: str, single: int, batches: int, batch: int) -> Mapping[str, float]:
+    jobs = [{"type": "bench.noop", "payload": {"n": 1}}] * batch
+    with psycopg.connect(url, autocommit=True) as connection:
+        return {
+            "single_per_second": per_second(lambda: dilamme.submit(connection, "bench.noop", {"n": 1}), single),
+            "batch_per_second": per_second(lambda: dilamme.submit_many(connection, jobs), batches) * batch,
+        }
+
+
+def submit_async(url: str, single: int, *_: int) -> Mapping[str, float]:
+    async def store() -> Mapping[str, float]:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            submit = partial(dilamme.submit_async, connection, "bench.noop", {"n": 1})
+            return {"single_per_second": await per_second_async(submit, single)}
+
+    return run(store())
+
+
+def function(url: str, single: int, batches: int, batch: int) -> Mapping[str, float]:
+    payload = json.dumps({"n": 1})
+
+    async def store() -> Mapping[str, float]:
+        connection = await import_module("asyncpg").connect(url)
+        one = partial(connection.fetchval, "SELECT dilamme.submit('bench.noop', $1)", payload)
+        many = partial(
+            connection.fetch, "SELECT dilamme.submit('bench.noop', p) FROM unnest($1::jsonb[]) AS p", [payload] * batch
+        )
+        return {
+            "single_per_second": await per_second_async(one, single),
+            "batch_per_second": await per_second_async(many, batches) * batch,
+        }
+
+    return run(store())
+
+
+def run(main: Coroutine[Any, Any, Mapping[str, float]]) -> Mapping[str, float]:
+    """In a loop of uvloop, if it is there."""
+    loop = import_module("uvloop" if find_spec("uvloop") else "asyncio")
+    found: Mapping[str, float] = loop.run(main)
+    return found
+
+
+async def per_second_async(act: Callable[[], Awaitable[object]], times: int) -> float:
+    for _ in range(min(WARM_UP, times)):
+        await act()
+    began = time.perf_counter()
+    for _ in range(times):
+        await act()
+    return times / (time.perf_counter() - began)
+
+
 def pgqueuer(url: str, single: int, batches: int, batch: int) -> Mapping[str, float]:
     payload = json.dumps({"n": 1}).encode()
     names, payloads, priorities = ["noop"] * batch, [payload] * batch, [0] * batch
 
     async def store() -> Mapping[str, float]:
         queries = import_module("pgqueuer.queries").Queries(await pgqueuer_driver(url))
-        found = {}
-        for name, times, jobs, arguments in (
-            ("single_per_second", single, 1, ("noop", payload, 0)),
-            ("batch_per_second", batches, batch, (names, payloads, priorities)),
-        ):
-            for _ in range(min(WARM_UP, times)):
-                await queries.enqueue(*arguments)
-            began = time.perf_counter()
-            for _ in range(times):
-                await queries.enqueue(*arguments)
-            found[name] = times * jobs / (time.perf_counter() - began)
-        return found
+        return {
+            "single_per_second": await per_second_async(partial(queries.enqueue, "noop", payload, 0), single),
+            "batch_per_second": batch
+            * await per_second_async(partial(queries.enqueue, names, payloads, priorities), batches),
+        }
 
-    found: Mapping[str, float] = import_module("uvloop").run(store())
-    return found
+    return run(store())
 
 
 def bare(url: str, single: int, batches: int, batch: int) -> Mapping[str, float]:
@@ -135,4 +180,12 @@ def bare(url: str, single: int, batches: int, batch: int) -> Mapping[str, float]
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
     name, url, *counts = sys.argv[1:]
-    print(json.dumps({"ours": ours, "pgqueuer": pgqueuer, "bare": bare}[name](url, *map(int, counts))))
+    known = {
+        "ours": ours,
+        "library": library,
+        "submit_async": submit_async,
+        "function": function,
+        "pgqueuer": pgqueuer,
+        "bare": bare,
+    }
+    print(json.dumps(known[name](url, *map(int, counts))))

@@ -1,10 +1,14 @@
-"""Storing jobs: one by one and in batches of 1,000, through the whole API handler, beside PgQueuer's library.
+"""Storing jobs, one by one and in batches of 1,000: through the whole API handler, and library against library.
 
     PYTHONPATH=shared python -m benchmarks.enqueue [--single 1000] [--batches 20] [--batch 1000] [--rounds 5]
 
-Ours: from API Gateway's event to the answer, in one process: parsing, validation, the transaction, the look whom to
+The API: from API Gateway's event to the answer, in one process: parsing, validation, the transaction, the look whom to
 wake, the answer's own validation. As under load: the workers' slots are taken and a scheduler leads, so that nobody has
-to be called. PgQueuer's: a call of its library with arguments at hand, no door at all.
+to be called.
+
+The libraries: a call with arguments at hand, each in a transaction of its own. Ours is `dilamme.submit` and `submit_many`
+on psycopg, `dilamme.submit_async` on psycopg's AsyncConnection (a job at a time: it has no batch), and the SQL function on
+asyncpg, whose batch is one statement over an array. PgQueuer's is its `enqueue`, on asyncpg, one by one and in its batch.
 """
 
 import argparse
@@ -14,6 +18,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 from uuid import uuid4
 
@@ -29,7 +34,15 @@ from dilamme_local.product import PRODUCT as CHECKOUT
 
 Results = dict[str, dict[str, Spread]]
 OURS, PGQUEUER, BARE = "Dilamme's API", "PgQueuer's library", "bare INSERT"
+LIBRARY, ASYNC, FUNCTION = "Dilamme's library", "Dilamme's library, async", "Dilamme's SQL function, asyncpg"
 MEASURES = {"single_per_second": "one by one", "batch_per_second": "in batches"}
+# Without the SQL function in batches: an INSERT a job. A batch of many jobs is what `submit_many` and the API are for.
+TARGETS: dict[str, dict[str, float]] = {
+    OURS: {"single_per_second": 0.8, "batch_per_second": 0.9},
+    LIBRARY: {"single_per_second": 1, "batch_per_second": 1},
+    ASYNC: {"single_per_second": 1},
+    FUNCTION: {"single_per_second": 1},
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -55,14 +68,18 @@ def line_up(server: Postgres, counts: list[int], only: str) -> tuple[dict[str, R
     peer = next(peer for peer in _peers.peers() if peer.name == "PgQueuer")
     for name, short, fill, user in (
         (OURS, "ours", fill_ours, ROLES["api"]),
+        (LIBRARY, "library", fill_ours, ROLES["worker"]),
+        (ASYNC, "submit_async", fill_ours, ROLES["worker"]),
+        (FUNCTION, "function", fill_ours, ROLES["worker"]),
         (PGQUEUER, "pgqueuer", peer.filling(0), "postgres"),
         (BARE, "bare", partial(_peers.fill_bare, count=0), "postgres"),
     ):
         if not name.lower().startswith(wanted):
             continue
-        if name == PGQUEUER and peer.missing:
-            missing[name] = peer.missing
-            common.note(f"without {name}: {peer.missing}")
+        lacks = {PGQUEUER: peer.missing, FUNCTION: "" if find_spec("asyncpg") else "asyncpg is not installed"}.get(name)
+        if lacks:
+            missing[name] = lacks
+            common.note(f"without {name}: {lacks}")
             continue
         rivals[name] = partial(once, server, _server.template(server, fill), short, user, counts)
     return rivals, missing
@@ -94,20 +111,25 @@ def once(server: Postgres, source: str, name: str, user: str, counts: list[int])
 
 
 def targets(results: Results) -> list[Target]:
-    if PGQUEUER not in results or OURS not in results:
-        return []
     return [
         common.at_least(
-            f"{what}, against PgQueuer's library", results[OURS][name].median / results[PGQUEUER][name].median, wanted
+            f"{ours}, {MEASURES[name]}, against PgQueuer's",
+            results[ours][name].median / results[PGQUEUER][name].median,
+            wanted,
         )
-        for (name, what), wanted in zip(MEASURES.items(), (0.8, 0.9), strict=True)
+        for ours, wanted_by_measure in TARGETS.items()
+        if ours in results and PGQUEUER in results
+        for name, wanted in wanted_by_measure.items()
     ]
 
 
 def report(
     options: argparse.Namespace, results: Results, missing: Mapping[str, str], server: Mapping[str, str]
 ) -> None:
-    rows = [(name, *(common.extent(found[measure]) for measure in MEASURES)) for name, found in results.items()]
+    rows = [
+        (name, *(common.extent(found[measure]) if measure in found else "–" for measure in MEASURES))
+        for name, found in results.items()
+    ]
     title = f"Jobs stored a second: median (lowest to highest) of {options.rounds} rounds"
     common.table(title, ("", "one by one", f"in batches of {options.batch:,}"), rows)
     found = targets(results)
@@ -124,7 +146,13 @@ def report(
             "batches": options.batches,
             "batch": options.batch,
             "rounds": options.rounds,
-            "settings": {OURS: "default; all slots taken, a scheduler leads", PGQUEUER: _pgqueuer_settings()},
+            "settings": {
+                OURS: "default; all slots taken, a scheduler leads",
+                LIBRARY: "dilamme.submit, submit_many; psycopg in autocommit",
+                ASYNC: "dilamme.submit_async; psycopg in autocommit, uvloop",
+                FUNCTION: "SELECT dilamme.submit(…); asyncpg, uvloop",
+                PGQUEUER: _pgqueuer_settings(),
+            },
             "missing": missing,
             "results": results,
             "targets": found,
@@ -141,7 +169,7 @@ def _pgqueuer_settings() -> dict[str, object]:
 def draw(results: Results, batch: int, pyplot: Any) -> Any:
     figure, panels = pyplot.subplots(1, 2, figsize=(10, 3.2))
     for panel, (measure, what) in zip(panels, MEASURES.items(), strict=True):
-        names = [*reversed(results)]
+        names = [name for name in reversed(results) if measure in results[name]]
         found = [results[name][measure] for name in names]
         errors = [[s.median - s.low for s in found], [s.high - s.median for s in found]]
         colors = [common.color(name, "Dilamme") for name in names]

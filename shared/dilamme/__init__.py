@@ -1,7 +1,8 @@
 """Dilamme: background jobs on AWS Lambda and PostgreSQL.
 
-In an application: `submit` and `submit_many` store jobs on a psycopg connection, in whatever transaction it is in, and
-`wake` starts them after the commit; `Client` and `AsyncClient` call the HTTP API. In a worker's module: `job` registers a handler, which gets its payload and a
+In an application: `submit`, `submit_many` and `submit_async` store jobs on a psycopg connection, in whatever transaction it is
+in, and `wake` starts them after the commit; `connect` opens a connection; `Client` and `AsyncClient` call the HTTP API. In a
+worker's module: `job` registers a handler, which gets its payload and a
 `Context`, and may raise `Retry`, `Snooze` or `Fail`. Every error that these functions raise on purpose is a
 `DilammeError`.
 """
@@ -26,7 +27,7 @@ from dilamme.handlers.signals import Fail, Retry, Snooze
 
 if TYPE_CHECKING:
     from dilamme.client import AsyncClient, Client
-    from dilamme.library import connect, submit, submit_many, wake
+    from dilamme.library import connect, submit, submit_async, submit_many, wake
 
 __version__ = "0.1.0"
 
@@ -50,12 +51,13 @@ __all__ = [
     "connect",
     "job",
     "submit",
+    "submit_async",
     "submit_many",
     "wake",
 ]
 
 _LATE = {
-    **dict.fromkeys(("connect", "submit", "submit_many", "wake"), "dilamme.library"),  # needs psycopg
+    **dict.fromkeys(("connect", "submit", "submit_async", "submit_many", "wake"), "dilamme.library"),  # needs psycopg
     **dict.fromkeys(("AsyncClient", "Client"), "dilamme.client"),  # needs httpx
 }
 

@@ -1,5 +1,6 @@
 """The library: enqueue from Python, in the caller's own transaction. The same code that the API runs."""
 
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, follows
 from dilamme.session import open_connection
 from dilamme.store.faults import migrated
-from dilamme.usecases.submit import submit_here
+from dilamme.usecases.submit import submit_here, submit_here_async
 from dilamme.wire.requests import BATCH_JOBS_MAX, BatchSubmission, Submission, parse
 
 
@@ -63,6 +64,50 @@ def submit(
     _check_key(idempotency_key)
     with _named_as_here(), migrated():
         return submit_here(connection, [job], idempotency_key, single=True).ids[0]
+
+
+async def submit_async(
+    connection: psycopg.AsyncConnection[Any],
+    type: str,  # noqa: A002  as in `submit`
+    payload: Any = None,
+    *,
+    priority: int = 2,
+    scheduled_at: datetime | None = None,
+    interval_seconds: int | None = None,
+    dependency_ids: Sequence[UUID] = (),
+    max_attempts: int | None = None,
+    on_dependency_failure: str = "wait",
+    idempotency_key: str | None = None,
+) -> UUID:
+    """`submit` for psycopg's AsyncConnection: the same arguments, result and errors, by the SQL function `dilamme.submit`.
+
+    The connection's role needs EXECUTE on that function, and no right on the tables. An integer beyond 1.8e308 in the payload,
+    which `submit` takes, is refused here.
+
+    Raises:
+        dilamme.InvalidInput, dilamme.Conflict, dilamme.SchemaError, dilamme.ConfigurationError, psycopg.Error: as `submit`.
+        TypeError: ``connection`` is no AsyncConnection of psycopg 3's.
+    """
+    fields = {
+        "type": type,
+        "payload": payload,
+        "priority": priority,
+        "scheduled_at": scheduled_at,
+        "interval_seconds": interval_seconds,
+        "dependency_ids": dependency_ids,
+        "max_attempts": max_attempts,
+        "on_dependency_failure": on_dependency_failure,
+    }
+    job = parse(Submission, _as_sent(fields))
+    if not isinstance(connection, psycopg.AsyncConnection):
+        raise TypeError(
+            f"submit_async needs a psycopg.AsyncConnection (psycopg 3), not {builtins.type(connection).__qualname__}. With a"
+            " psycopg.Connection: dilamme.submit. With asyncpg: SELECT dilamme.submit(…). In SQLAlchemy, on postgresql+psycopg:"
+            " (await (await session.connection()).get_raw_connection()).driver_connection"
+        )
+    _check_key(idempotency_key)
+    with migrated():
+        return await submit_here_async(connection, job, idempotency_key)
 
 
 def submit_many(
@@ -177,7 +222,9 @@ def _named_as_here() -> Iterator[None]:
 def _check_connection(connection: object) -> None:
     if not isinstance(connection, psycopg.Connection):
         raise TypeError(
-            f"Dilamme needs a psycopg.Connection (psycopg 3, not async), not {type(connection).__qualname__}. In Django:"
+            "For a psycopg.AsyncConnection: await dilamme.submit_async(connection, …), a job at a time"
+            if isinstance(connection, psycopg.AsyncConnection)
+            else f"Dilamme needs a psycopg.Connection (psycopg 3, not async), not {type(connection).__qualname__}. In Django:"
             " connection.ensure_connection(), then connection.connection; in SQLAlchemy, on postgresql+psycopg:"
             " session.connection().connection.driver_connection"
         )

@@ -113,11 +113,15 @@ def test_memory_sees_every_process(results: Path) -> None:
     assert all(peaks["worker"] > 20 and peaks["backend"] > 0.5 for peaks in report.values())
 
 
-def test_enqueue_stores_through_the_api_handler(results: Path) -> None:
+def test_enqueue_stores_through_the_api_handler_and_the_libraries(results: Path) -> None:
     enqueue.main([*ONCE, "--single", "3", "--batches", "2", "--batch", "10", "--only", "dilamme,bare"])
 
     rates = found(results, "enqueue")["results"]
-    assert rates.keys() == {enqueue.OURS, enqueue.BARE}
+    both = enqueue.MEASURES.keys()
+    assert {name: rate.keys() for name, rate in rates.items()} == {
+        **dict.fromkeys((enqueue.OURS, enqueue.LIBRARY, enqueue.FUNCTION, enqueue.BARE), both),
+        enqueue.ASYNC: {"single_per_second"},
+    }
 
 
 def test_a_trickle_starves_without_ageing_and_runs_with_it(results: Path) -> None:

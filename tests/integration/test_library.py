@@ -1,5 +1,6 @@
 """`dilamme.submit` in a transaction of the caller's own: the job exists exactly if the caller's data does."""
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -68,6 +69,26 @@ def test_job_and_data_share_one_fate(
 def test_in_autocommit_mode_a_job_is_stored_at_once(connection: Connection, eager: Connection) -> None:
     dilamme.submit(eager, ECHO)
     assert tally(connection) == {"pending": 1}
+
+
+def _round_trips(caller: Connection, step: Callable[[], object]) -> int:
+    with tempfile.TemporaryFile() as messages:
+        caller.pgconn.trace(messages.fileno())
+        step()
+        caller.pgconn.untrace()
+        messages.seek(0)
+        return messages.read().count(b"ReadyForQuery")
+
+
+def test_in_autocommit_mode_a_plain_job_is_one_round_trip_and_what_needs_more_is_one_transaction(
+    connection: Connection, eager: Connection
+) -> None:
+    assert _round_trips(eager, lambda: dilamme.submit(eager, ECHO)) == 1
+    assert _round_trips(eager, lambda: dilamme.submit_many(eager, [{"type": ECHO}] * 3)) == 1
+    batch: list[dict[str, Any]] = [{"type": ECHO, "ref": "a"}, {"type": ECHO, "dependency_refs": ["a"]}]
+    assert _round_trips(eager, lambda: dilamme.submit_many(eager, batch)) == 4
+    assert _round_trips(eager, lambda: dilamme.submit(eager, ECHO, idempotency_key="key")) == 4
+    assert tally(connection) == {"pending": 7}
 
 
 @pytest.mark.parametrize(("fails", "jobs"), [(False, {"pending": 2}), (True, {})])

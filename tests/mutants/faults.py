@@ -17,6 +17,7 @@ SLOTS = SQL + "slots.sql"
 LEASE = SQL + "lease.sql"
 RETENTION = SQL + "retention.sql"
 SCHEMA = CODE + "store/migrations/0001_initial.sql"
+FUNCTION = CODE + "store/migrations/0004_submit.sql"
 CONNECTION = CODE + "store/connection.py"
 HEAP = CODE + "domain/min_heap.py"
 WHEEL = CODE + "domain/timing_wheel.py"
@@ -238,6 +239,23 @@ FAULTS = [
           "integration/test_constraints"),
     fault(15, "two jobs of a series may have one slot", SCHEMA, "CREATE UNIQUE INDEX jobs_series_slot", "CREATE INDEX jobs_series_slot",
           "integration/test_constraints"),
+    # The SQL function: the same rules, once more.
+    fault(1, "a child that SQL stores does not hold its parent still", FUNCTION, "WHERE job.id = parent FOR SHARE;", "WHERE job.id = parent;",
+          "integration/test_sql_submit"),
+    fault(15, "anybody may call the SQL function", FUNCTION, "REVOKE ALL ON FUNCTION dilamme.submit, ", "REVOKE ALL ON FUNCTION ",
+          "integration/test_sql_submit"),
+    fault(15, "a caller's types run with the rights of the SQL function's owner", FUNCTION, "SET search_path = pg_catalog, pg_temp",
+          "SET search_path = pg_catalog", "integration/test_sql_submit"),
+    fault(15, "the SQL function takes any depth", FUNCTION, "'strict $.**{200} ? (@.type() == ", "'strict $.**{2000} ? (@.type() == ",
+          "integration/test_sql_submit", "integration/test_sql_submit_equals"),
+    fault(0, "ids that SQL makes are in no order within a millisecond", FUNCTION, "lpad(to_hex(microsecond % 1000 * 4096 / 1000), 3, '0')",
+          "'000'", "integration/test_sql_submit"),
+    fault(0, "the SQL function hashes DEL as it is", FUNCTION, "WHEN code BETWEEN 32 AND 126 THEN", "WHEN code BETWEEN 32 AND 127 THEN",
+          "integration/test_sql_submit_equals"),
+    fault(0, "the SQL function starts a series that is cancelled", FUNCTION, "submit.interval_seconds IS NOT NULL AND NOT is_failed",
+          "submit.interval_seconds IS NOT NULL", "integration/test_sql_submit"),
+    fault(0, "a key that SQL took is another to Python", SUBMIT, "request_hash(batch, of_kept=True)", "request_hash(batch)",
+          "integration/test_submit_async", "integration/test_sql_submit_equals"),
     # The structures and formulas that the invariants rest on: order (0).
     fault(0, "the heap sinks the greater child", HEAP, "if heap[child + 1] < heap[child]:", "if heap[child] < heap[child + 1]:", "unit/test_min_heap"),
     fault(0, "the heap's run is not sorted", HEAP, "            run.sort(reverse=True)", "            run.reverse()", "unit/test_min_heap"),

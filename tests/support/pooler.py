@@ -48,6 +48,7 @@ server_check_delay = 0
 """
 
 _KEPT = "sets what a session keeps, and the pooler lends the session to others"
+_ROLE = "takes a role for a session, which the pooler lends to others"
 _HELD = "holds a statement in its middle by the process id of its connection, which a pooler does not tell"
 # Tests, by the beginning of their id, that cannot go through a pooler, and why.
 UNFIT = {
@@ -58,12 +59,17 @@ UNFIT = {
     "tests/integration/test_connections.py::test_a_worker_whose_session": _KEPT,
     "tests/integration/test_connections.py::test_a_step_on_a_session": _KEPT,
     "tests/integration/test_session_settings.py::test_a_callers_own": _KEPT,
+    "tests/integration/test_sql_submit.py::test_a_callers_settings": _KEPT,
+    "tests/integration/test_sql_submit.py::test_a_role_with": _ROLE,
+    "tests/integration/test_sql_submit.py::test_a_trigger_under": _ROLE,
+    "tests/integration/test_sql_submit.py::test_what_a_caller_puts": _ROLE,
+    "tests/integration/test_submit_async.py::test_an_error_of_postgresqls": _KEPT,
     "tests/integration/test_exactness.py::test_a_claim_whose_snapshot_is_older": _HELD,
     "tests/integration/test_exactness.py::test_a_claim_of_handed_ids_refuses": _HELD,
     "tests/integration/test_retention.py::test_a_dead_job_replayed_between": _HELD,
     "tests/integration/test_retention.py::test_a_parent_whose_child_came_between": _HELD,
     "tests/integration/test_revisions.py::test_a_job_cancelled_between": _HELD,
-    "tests/integration/test_roles.py::test_the_rights_that_docs_give": "takes a role for a session, which the pooler lends to others",
+    "tests/integration/test_roles.py::test_the_rights_that_docs_give": _ROLE,
     "tests/integration/test_schema.py::test_an_owner_beside": "logs in as a role of its own making, unknown to the pooler",
     "tests/integration/test_schema.py::test_without_the_right": "logs in as a role of its own making, unknown to the pooler",
 }

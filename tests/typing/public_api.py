@@ -26,6 +26,7 @@ from dilamme import (
     TooLarge,
     job,
     submit,
+    submit_async,
     submit_many,
     wake,
 )
@@ -93,6 +94,25 @@ def enqueue(connection: psycopg.Connection[dict[str, Any]], other: psycopg.Async
     submit_many(connection, {"type": "email.send"})  # type: ignore[dict-item]
     Retry(60)  # type: ignore[arg-type]
     Snooze("soon")  # type: ignore[arg-type]
+
+
+async def enqueue_async(connection: psycopg.AsyncConnection[dict[str, Any]], other: psycopg.Connection[Any]) -> None:
+    first = await submit_async(
+        connection,
+        "email.send",
+        {"to": "ann@example.org"},
+        priority=1,
+        scheduled_at=datetime.now(UTC),
+        interval_seconds=60,
+        dependency_ids=[UUID(int=1)],
+        max_attempts=3,
+        on_dependency_failure="cancel",
+        idempotency_key="order 17",
+    )
+    assert_type(first, UUID)
+    await submit_async(other, "email.send")  # type: ignore[arg-type]
+    await submit_async(connection, "email.send", {}, 1)  # type: ignore[call-arg]
+    await submit_async(connection, "email.send", priority="high")  # type: ignore[arg-type]
 
 
 def errors(connection: psycopg.Connection[Any]) -> str:

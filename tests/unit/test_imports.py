@@ -79,7 +79,7 @@ HOMES = {
 }
 DRIVER_NAMES = {
     "dilamme.handlers.context": {"psycopg.Connection"},
-    "dilamme.library": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
+    "dilamme.library": {"psycopg.Connection", "psycopg.AsyncConnection", "psycopg.pq.TransactionStatus.IDLE"},
     "dilamme.aws.database": {
         *("psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo", "psycopg.pq.Conninfo"),
     },

@@ -20,7 +20,8 @@ FORBIDDEN = {
     "a setting that outlives the transaction": r"set_config\([^()]*,\s*(?:false|%\(?\w*\)?s)\s*\)",
     "a prepared statement": r"(?:^|;)\s*(?:PREPARE|EXECUTE|DEALLOCATE)\b",
     "an advisory lock of the session": r"\bpg_(?:try_)?advisory_(?:un)?lock",
-    "a temporary table": r"\bTEMP(?:ORARY)?\b|\bpg_temp\b",
+    # Not where a function's search_path names the schema of temporary things last: unnamed, it would come first.
+    "a temporary table": r"\bTEMP(?:ORARY)?\b|(?<!SET search_path = pg_catalog, )\bpg_temp\b",
     "a cursor that is held": r"\bWITH HOLD\b|(?:^|;)\s*DECLARE\b",
     "a discarded session": r"(?:^|;)\s*DISCARD\b",
 }

@@ -9,7 +9,7 @@ import pytest
 import dilamme
 from tests.unit.sources import ROOT
 
-FUNCTIONS = (dilamme.submit, dilamme.submit_many, dilamme.wake)
+FUNCTIONS = (dilamme.submit, dilamme.submit_async, dilamme.submit_many, dilamme.wake)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

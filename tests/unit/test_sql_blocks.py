@@ -13,6 +13,7 @@ from dilamme.store.sql_blocks import blocks, fragments, sql
 from tests.unit.sources import PACKAGE, Module, deployed, module, strings
 
 # Which argument of a function is the name of a block; `senders` finds those that hand it on.
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 FIRST_SENDERS = {"sql": 0, "sql_blocks.sql": 0}
 # Where SQL may stand in Python: it concerns the connection, a role, or the schema itself, but no table of ours.
 _OUR_TABLES = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN|TABLE)\s+(?:dilamme\.)?\w+", re.IGNORECASE)
@@ -33,7 +34,7 @@ def uses(source: Module) -> Iterator[tuple[str, str]]:
         yield from ((f"{source.name}.{function.name}", block) for block in found)
 
 
-def given_names(source: Module) -> Iterator[tuple[ast.FunctionDef, ast.expr]]:
+def given_names(source: Module) -> Iterator[tuple[Function, ast.expr]]:
     """The expressions that stand for a block's name, and the functions that they stand in."""
     (connection,) = [one for one in deployed() if one.name == "dilamme.store.connection"]
     known = senders(source, senders(connection, FIRST_SENDERS))
@@ -52,12 +53,12 @@ def senders(source: Module, known: Mapping[str, int]) -> dict[str, int]:
     return {**known, **handed_on}
 
 
-def functions_of(source: Module) -> list[ast.FunctionDef]:
+def functions_of(source: Module) -> list[Function]:
     """The functions and methods of a module."""
-    return [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+    return [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-def names_in(function: ast.FunctionDef, known: Mapping[str, int]) -> Iterator[ast.expr]:
+def names_in(function: Function, known: Mapping[str, int]) -> Iterator[ast.expr]:
     """What the function gives to senders for a name."""
     for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
         place = known.get(ast.unparse(call.func))
@@ -65,7 +66,7 @@ def names_in(function: ast.FunctionDef, known: Mapping[str, int]) -> Iterator[as
             yield call.args[place]
 
 
-def parameter(function: ast.FunctionDef, name: ast.expr) -> int | None:
+def parameter(function: Function, name: ast.expr) -> int | None:
     """Which of the function's parameters the expression is, if any."""
     parameters = [argument.arg for argument in function.args.args]
     return parameters.index(name.id) if isinstance(name, ast.Name) and name.id in parameters else None

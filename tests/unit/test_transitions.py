@@ -131,7 +131,8 @@ def test_nothing_about_jobs_is_changed_by_a_migration_s_triggers_or_functions() 
     for file in sorted((Path(dilamme.__file__).parent / "store" / "migrations").glob("*.sql")):
         text = re.sub(r"--.*", "", file.read_text(encoding="utf-8"))
         assert not re.search(r"\bCREATE (OR REPLACE )?(TRIGGER|RULE|PROCEDURE)\b", text)
-        assert not re.search(r"\bplpgsql\b", text)
+        # A function may store a job (dilamme.submit does), and change none.
+        assert not re.search(r"\b(UPDATE|DELETE FROM|MERGE INTO|TRUNCATE)\s+(ONLY\s+)?dilamme\.jobs\b", text)
 
 
 # ===== and the test itself: what it must catch =====

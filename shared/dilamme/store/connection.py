@@ -7,8 +7,8 @@ Otherwise a transaction pooler could not stand in between.
 import functools
 import select
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,6 +27,7 @@ from dilamme.store.sql_blocks import sql
 
 Row = dict[str, Any]
 Connection = psycopg.Connection[Any]
+AsyncConnection = psycopg.AsyncConnection[Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -113,24 +114,44 @@ def limit_lock_wait(connection: Connection, seconds: float) -> None:
 
 
 @contextmanager
-def atomic(connection: Connection) -> Iterator[None]:
+def atomic(connection: Connection, *, one_statement: bool = False) -> Iterator[None]:
     """All or nothing, inside the caller's transaction where one is open or about to be.
 
     psycopg's own block would *commit* at its end on a connection that is not in autocommit mode and has not begun. The
-    caller's data, which is stored later, would then be in another transaction than the job.
+    caller's data, which is stored later, would then be in another transaction than the job. ``one_statement`` says that the
+    block sends no more than one: in autocommit mode that is a transaction by itself, which spares two round trips.
 
     Raises:
         ConfigurationError: the connection's ``client_encoding`` is not UTF8: text would be stored as other text, or not at all.
     """
+    if _is_about_to_begin(connection):
+        cursor(connection, tuple_row).execute("SELECT")
+    if one_statement and connection.info.transaction_status == TransactionStatus.IDLE:
+        yield
+    else:
+        with connection.transaction():
+            yield
+
+
+@asynccontextmanager
+async def atomic_async(connection: AsyncConnection) -> AsyncIterator[None]:
+    """`atomic` for one statement, on an async connection."""
+    if _is_about_to_begin(connection):
+        await _AsyncCursor(connection, row_factory=tuple_row).execute("SELECT")
+    if connection.info.transaction_status == TransactionStatus.IDLE:
+        yield
+    else:
+        async with connection.transaction():
+            yield
+
+
+def _is_about_to_begin(connection: Connection | AsyncConnection) -> bool:
     encoding = connection.info.parameter_status("client_encoding")
     if encoding not in (None, "UTF8"):  # None: the connection is closed, which psycopg says better
         raise ConfigurationError(
             f"the connection speaks {encoding}, in which not every payload can be sent: connect with client_encoding='UTF8'"
         )
-    if not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-        cursor(connection, tuple_row).execute("SELECT")
-    with connection.transaction():
-        yield
+    return not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
@@ -160,7 +181,17 @@ def cursor(connection: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor
 class _Cursor(psycopg.Cursor[T]):
     @property
     def adapters(self) -> AdaptersMap:
-        return _ADAPTERS if self._conn.pgconn.parameter_status(b"TimeZone") in _UTC_NAMES else _ADAPTERS_TO_UTC
+        return _adapters(self._conn)
+
+
+class _AsyncCursor(psycopg.AsyncCursor[T]):
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _adapters(self._conn)
+
+
+def _adapters(connection: Connection | AsyncConnection) -> AdaptersMap:
+    return _ADAPTERS if connection.pgconn.parameter_status(b"TimeZone") in _UTC_NAMES else _ADAPTERS_TO_UTC
 
 
 class _UtcLoader(TimestamptzLoader):
@@ -189,6 +220,12 @@ def fetch(connection: Connection, name: str, parameters: Mapping[str, Any] | Non
     They come in PostgreSQL's binary format: it is faster, and the text of a time depends on the server's DateStyle.
     """
     return cursor(connection, dict_row).execute(sql(name), parameters, binary=True).fetchall()
+
+
+async def fetch_async(connection: AsyncConnection, name: str, parameters: Mapping[str, Any]) -> list[Row]:
+    """`fetch` on an async connection."""
+    cursor = await _AsyncCursor(connection, row_factory=dict_row).execute(sql(name), parameters, binary=True)
+    return await cursor.fetchall()
 
 
 def fetch_as(connection: Connection, made: type[T], name: str, parameters: Mapping[str, Any] | None = None) -> list[T]:

@@ -7,8 +7,17 @@ from uuid import UUID
 from dilamme.domain import dag
 from dilamme.domain.errors import Fault, IdempotencyConflict, InvalidInput
 from dilamme.domain.job import OnDependencyFailure, Status
-from dilamme.store import dependencies, idempotency_keys, jobs, series
-from dilamme.store.connection import Connection, Row, atomic, one_statement, repeat_on_conflict, transaction
+from dilamme.store import dependencies, idempotency_keys, jobs, series, submit_function
+from dilamme.store.connection import (
+    AsyncConnection,
+    Connection,
+    Row,
+    atomic,
+    atomic_async,
+    one_statement,
+    repeat_on_conflict,
+    transaction,
+)
 from dilamme.store.ids import new_ids
 from dilamme.store.job_columns import CHOSEN
 from dilamme.wire.requests import BATCH_DEPENDENCIES_MAX, BatchSubmission, Submission, request_hash
@@ -44,8 +53,7 @@ def submit(
 ) -> Receipt:
     """`submit_here` in a transaction of its own; the receipt of a ``single`` job has its row."""
     edges = _resolve_refs(batch)
-    plain = not any(edges) and not any(job.dependency_ids or job.interval_seconds for job in batch)
-    with (one_statement if plain and key is None else transaction)(connection):
+    with (one_statement if key is None and _is_plain(batch, edges) else transaction)(connection):
         return _submit(connection, batch, edges, key, single=single, in_full=single)
 
 
@@ -60,8 +68,16 @@ def submit_here(
         IdempotencyConflict: the idempotency key stands for another request.
     """
     edges = _resolve_refs(batch)  # before anything is asked of the database
-    with atomic(connection):
+    with atomic(connection, one_statement=key is None and _is_plain(batch, edges)):
         return _submit(connection, batch, edges, key, single=single, in_full=False)
+
+
+async def submit_here_async(connection: AsyncConnection, job: Submission, key: str | None = None) -> UUID:
+    """Stores one job by the SQL function, in the caller's transaction; its id. Raises as `submit_here`."""
+    async with atomic_async(connection):
+        arguments = {name: getattr(job, name) for name in Submission.model_fields}
+        arguments |= {"on_dependency_failure": job.on_dependency_failure.value, "idempotency_key": key}
+        return await submit_function.submit(connection, arguments)
 
 
 def _resolve_refs(batch: Sequence[Submission]) -> dag.Edges:
@@ -79,6 +95,11 @@ def _resolve_refs(batch: Sequence[Submission]) -> dag.Edges:
                     )
                 )
     return dag.resolve_refs(_refs(batch), waits)
+
+
+def _is_plain(batch: Sequence[Submission], edges: dag.Edges) -> bool:
+    """Without a key, is one INSERT all that there is to store?"""
+    return not any(edges) and not any(job.dependency_ids or job.interval_seconds for job in batch)
 
 
 def _refs(batch: Sequence[Submission]) -> list[str | None]:
@@ -125,7 +146,7 @@ def _find_kept(connection: Connection, batch: Sequence[Submission], ids: list[UU
         kept = idempotency_keys.find_key(connection, key)
         if kept is None:
             continue  # retention took the key between the two statements, so it is free again
-        if kept.request_hash != asked:
+        if kept.request_hash != asked and kept.request_hash != request_hash(batch, of_kept=True):
             raise IdempotencyConflict(
                 f"the idempotency key '{key}' stands for another request: use a new key, or send the same body"
             )

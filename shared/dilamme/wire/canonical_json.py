@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 JSON_DEPTH_MAX = 200
@@ -57,6 +58,15 @@ def json_text(value: Any) -> str:
     if len(text) > JSON_DEPTH_MAX < text.count("[") + text.count("{") and _depth_exceeds(value, JSON_DEPTH_MAX):
         raise ValueError(f"is nested more than {JSON_DEPTH_MAX} levels deep: flatten it")
     return text
+
+
+def as_kept(text: str) -> str:
+    """Canonical JSON as it would be if its numbers came from ``jsonb``, which keeps neither exponents nor the sign of zero."""
+    return json_text(json.loads(text, parse_float=_kept_number))
+
+
+def _kept_number(text: str) -> int | float:
+    return int(Decimal(text)) if "e+" in text else float(text) + 0.0  # -0.0 + 0.0 is 0.0
 
 
 def _holds_nul(value: Any) -> bool:

@@ -24,7 +24,7 @@ from pydantic_core import PydanticCustomError
 from dilamme.domain.errors import Fault, InvalidInput, TooLarge
 from dilamme.domain.job import OnDependencyFailure
 from dilamme.domain.patterns import IN_WORDS, REF_PATTERN, TYPE_PATTERN
-from dilamme.wire.canonical_json import json_text
+from dilamme.wire.canonical_json import as_kept, json_text
 
 PAYLOAD_BYTES_MAX = 256 * 1024
 BATCH_JOBS_MAX = 1_000
@@ -213,14 +213,18 @@ def detail(error: Mapping[str, Any]) -> str:
             return _SHOULD.sub("must", message, count=1)
 
 
-def request_hash(submissions: Sequence[Submission]) -> bytes:
+def request_hash(submissions: Sequence[Submission], *, of_kept: bool = False) -> bytes:
     """SHA-256 of the parsed request: its spelling, its order of keys and written-out defaults make no difference.
 
     Defaults are left out, so that a field that a later version adds leaves the hash of an older request as it was: the
     request may come again after the upgrade, under its key.
+
+    ``of_kept`` gives the hash that the SQL function has stored for the same request: it sees the payload as ``jsonb``.
     """
     # Without warnings: pydantic serializes a PlainValidator's value twice, and warns that the second value is text.
-    canonical = json.dumps(
-        [s.model_dump(mode="json", exclude_defaults=True, warnings=False) for s in submissions], sort_keys=True
-    )
+    dumped = [s.model_dump(mode="json", exclude_defaults=True, warnings=False) for s in submissions]
+    for fields in dumped:
+        if of_kept and "payload" in fields:
+            fields["payload"] = as_kept(fields["payload"])
+    canonical = json.dumps(dumped, sort_keys=True)
     return hashlib.sha256(canonical.encode()).digest()
