@@ -40,15 +40,16 @@ BELOW = {
     "dilamme.library": [
         *("dilamme.session", "dilamme.usecases", "dilamme.store", "dilamme.wire", "dilamme.settings", "dilamme.domain"),
     ],
-    "dilamme": ["dilamme.library", "dilamme.handlers", "dilamme.domain"],
+    "dilamme": ["dilamme.typed", "dilamme.library", "dilamme.handlers", "dilamme.domain"],
+    "dilamme.typed": ["dilamme", "dilamme.library", "dilamme.handlers", "dilamme.domain"],
     "functions": ["dilamme"],
     # What users write needs what they are told of, and no more.
     "functions.worker.jobs": [f"dilamme.{name}" for name in dilamme.__all__],
 }
 # Where a library may be imported. What is not named here comes with Python.
 HOMES = {
-    "pydantic": ["dilamme.wire", "dilamme.settings", "functions.api"],
-    "pydantic_core": ["dilamme.wire"],
+    "pydantic": ["dilamme.wire", "dilamme.settings", "dilamme.handlers", "functions.api"],
+    "pydantic_core": ["dilamme.wire", "dilamme.handlers"],
     # At home in the store; beside it, for the names below and for its exceptions.
     "psycopg": [
         *(
@@ -58,6 +59,7 @@ HOMES = {
             "dilamme.scheduler",
             "dilamme.session",
             "dilamme.library",
+            "dilamme.typed",
         ),
         "dilamme.aws.database",
     ],
@@ -69,6 +71,7 @@ HOMES = {
     "aws_lambda_powertools": ["dilamme.aws", "functions"],
 }
 DRIVER_NAMES = {
+    "dilamme.typed": {"psycopg.Connection", "psycopg.AsyncConnection"},
     "dilamme.library": {"psycopg.Connection", "psycopg.pq.TransactionStatus.IDLE"},
     "dilamme.aws.database": {
         *("psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo", "psycopg.pq.Conninfo"),

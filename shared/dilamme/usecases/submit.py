@@ -1,6 +1,6 @@
 """Store jobs: one, or a batch, all or nothing, in whichever transaction the connection is in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from dilamme.store import dependencies, idempotency_keys, jobs, series
 from dilamme.store.connection import Connection, Row, atomic, one_statement, repeat_on_conflict, transaction
 from dilamme.store.ids import new_ids
 from dilamme.store.job_columns import CHOSEN
+from dilamme.usecases.published import Findings, look_at_payloads
 from dilamme.wire.requests import BATCH_DEPENDENCIES_MAX, BatchSubmission, Submission, request_hash
 
 _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
@@ -40,28 +41,43 @@ class Receipt:
 
 @repeat_on_conflict
 def submit(
-    connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
+    connection: Connection,
+    batch: Sequence[Submission],
+    key: str | None = None,
+    *,
+    single: bool = False,
+    is_checked: Callable[[], bool] = lambda: True,
 ) -> Receipt:
     """`submit_here` in a transaction of its own; the receipt of a ``single`` job has its row."""
     edges = _resolve_refs(batch)
+    findings = look_at_payloads(connection, batch, "" if single else "/jobs/{}", (), is_checked)
     plain = not any(edges) and not any(job.dependency_ids or job.interval_seconds for job in batch)
     with (one_statement if plain and key is None else transaction)(connection):
-        return _submit(connection, batch, edges, key, single=single, in_full=single)
+        return _submit(connection, batch, edges, findings, key, single=single, in_full=single)
 
 
 def submit_here(
-    connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
+    connection: Connection,
+    batch: Sequence[Submission],
+    key: str | None = None,
+    *,
+    single: bool = False,
+    vouched: Container[int] = (),
+    is_checked: Callable[[], bool] = lambda: True,
 ) -> Receipt:
     """Stores ``batch`` in the caller's transaction; ``single`` shortens the faults' pointers to those of one job.
 
+    The payloads of the ``vouched`` ones, by their places, have been checked before; ``is_checked`` says whether the others are.
+
     Raises:
-        InvalidInput: a dependency is unknown, a ref doubled or unknown, jobs wait for each other, or there are too many
-            dependencies.
+        InvalidInput: a payload does not fit its type's published schema, a dependency is unknown, a ref doubled or unknown,
+            jobs wait for each other, or there are too many dependencies.
         IdempotencyConflict: the idempotency key stands for another request.
     """
     edges = _resolve_refs(batch)  # before anything is asked of the database
+    findings = look_at_payloads(connection, batch, "" if single else "/jobs/{}", vouched, is_checked)
     with atomic(connection):
-        return _submit(connection, batch, edges, key, single=single, in_full=False)
+        return _submit(connection, batch, edges, findings, key, single=single, in_full=False)
 
 
 def _resolve_refs(batch: Sequence[Submission]) -> dag.Edges:
@@ -89,6 +105,7 @@ def _submit(
     connection: Connection,
     batch: Sequence[Submission],
     edges: dag.Edges,
+    findings: Findings,
     key: str | None,
     *,
     single: bool,
@@ -97,8 +114,10 @@ def _submit(
     ids = new_ids(len(batch))
     if key is not None and (kept := _find_kept(connection, batch, ids, key)):
         return kept
+    if findings.faults:  # only now: what was stored before, under the key, is not judged by what is published today
+        raise InvalidInput(*findings.faults)
     statuses = _lock_parents(connection, batch, "" if single else "/jobs/{}")
-    new = _new_jobs(connection, batch, ids, edges, statuses)
+    new = _new_jobs(connection, batch, ids, edges, findings.versions, statuses)
     row = jobs.insert_one(connection, new, key) if in_full else None
     stored = [(row["free"], row["due"])] if row else jobs.insert(connection, new, key)
     pairs = [
@@ -152,6 +171,7 @@ def _new_jobs(
     batch: Sequence[Submission],
     ids: list[UUID],
     edges: dag.Edges,
+    versions: Sequence[int | None],
     statuses: Mapping[UUID, Status],
 ) -> jobs.NewJobs:
     """The rows of the batch; opens their series."""
@@ -177,7 +197,10 @@ def _new_jobs(
         series.insert_series(connection, series_ids, list(intervals.values()))
     return jobs.NewJobs(
         ids,
-        chosen={column.name: [getattr(job, column.name) for job in batch] for column in CHOSEN},
+        chosen={
+            **{column.name: [getattr(job, column.name) for job in batch] for column in CHOSEN},
+            "payload_version": versions,
+        },
         scheduled_at=[job.scheduled_at for job in batch],
         unmet={
             index: count
