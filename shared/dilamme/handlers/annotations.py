@@ -28,6 +28,8 @@ def annotations_of(handler: Callable[..., Any]) -> tuple[str, Any, Any]:
     result = resolved.get("result", Any)
     if typing.get_origin(result) in (Awaitable, Coroutine):
         result = typing.get_args(result)[-1]
+    if result in (type(None), typing.NoReturn, typing.Never):
+        result = Any  # what most handlers say; a type checker sees what they return all the same
     return first.name, resolved.get("payload", Any), result
 
 

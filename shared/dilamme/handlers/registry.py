@@ -166,9 +166,11 @@ class Registry(Mapping[str, JobType]):
                     self._types[job_type.type] = replace(job_type, shape=None)
 
     @property
-    def shaped(self) -> frozenset[str]:
-        """The types that have a shape."""
-        return frozenset(name for name, job_type in self._types.items() if job_type.shape is not None)
+    def unread(self) -> frozenset[str]:
+        """The types whose payloads stay text until their handlers' shapes read them."""
+        return frozenset(
+            name for name, one in self._types.items() if one.shape is not None and one.shape.reads_payloads
+        )
 
     def refuse_timeouts_over(self, limit_seconds: float) -> None:
         """Checks that every type's timeout fits into the worker's own time.

@@ -50,6 +50,11 @@ class Shape:
         """Is every payload taken as it is, and every result?"""
         return self._resolved and self._payload is None and self._result is None and self.version == 1
 
+    @property
+    def reads_payloads(self) -> bool:
+        """Does it make of a payload's JSON anything else than what it is?"""
+        return not self._resolved or self._payload is not None or self.version > 1
+
     def resolve(self) -> None:
         """Resolves what could not be before, and checks that old payloads can be brought up to ``version``.
 

@@ -48,7 +48,7 @@ class Claiming:
         self.prefetch = Prefetch(worker.connect, pool.nudge)
         self._worker = worker
         self._settings = settings
-        self._shaped = worker.registry.shaped
+        self._unread = worker.registry.unread
         self._token = token
         self._state = state
         self._pool = pool
@@ -75,7 +75,7 @@ class Claiming:
             ageing_seconds=settings.ageing_seconds,
             max_attempts=settings.max_attempts,
             characters=BATCH_CHARACTERS_MAX,
-            unread=self._shaped,
+            unread=self._unread,
         )
 
     def start(self, database: Reconnecting, slot: int) -> bool:

@@ -49,7 +49,7 @@ def execute(
     born = fork.generation
     try:
         payload, shape = claim.payload, job_type.shape
-        if shape is not None:
+        if shape is not None and shape.reads_payloads:
             text = payload.text if payload.__class__ is UnreadPayload else json_text(payload)
             payload = shape.read(text, claim.payload_version)
         elif payload.__class__ is UnreadPayload:
