@@ -77,8 +77,9 @@ class Submitting(Generic[P]):
         """`submit` on an async connection, by `dilamme.submit_async`."""
         job_type = self._job_type()
         version: dict[str, Any] = {} if job_type.version == 1 else {"payload_version": job_type.version}
+        value = _written(job_type, payload)
         submit_async = getattr(dilamme, "submit_async")  # noqa: B009
-        job_id: UUID = await submit_async(connection, job_type.type, _written(job_type, payload), **options, **version)
+        job_id: UUID = await submit_async(connection, job_type.type, value, **options, **version)
         return job_id
 
     def job(self, payload: P, **options: Unpack[InBatch]) -> dict[str, Any]:

@@ -136,6 +136,32 @@ def test_a_wrong_payload_is_refused_where_it_is_submitted_and_nothing_is_stored(
     assert tally(connection) == {}
 
 
+async def _submit_async(url: str, handler: Any, payload: Any, **options: Any) -> UUID:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as caller:
+        job_id: UUID = await handler.submit_async(caller, payload, **options)
+        return job_id
+
+
+def test_a_wrong_payload_is_refused_on_an_async_connection_too(workshop: Workshop, welcome: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^/payload/order: is required$"):
+        asyncio.run(_submit_async(workshop.url, welcome, {"to": "ada"}))
+
+
+@pytest.mark.skipif("submit_async" not in dilamme.__all__, reason="the library has no submit_async yet")
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_is_submitted_on_an_async_connection_is_what_the_handler_gets(
+    connection: Connection, workshop: Workshop, ran: list[Any], version: int
+) -> None:
+    handler = at_version(workshop, version, ran)
+    url = workshop.url.replace("dilamme_worker@", "")
+    job_id = asyncio.run(_submit_async(url, handler, {"to": "ada"}, priority=1))
+    stored = row(connection, job_id)
+    assert (stored["payload"], stored["priority"]) == ({"to": "ada"}, 1)
+    assert stored["payload_version"] == (None if version == 1 else version)
+    workshop.work()
+    assert ran == [{"to": "ada"}]
+
+
 def test_a_batch_mixes_typed_jobs_with_others(
     connection: Connection, workshop: Workshop, welcome: Any, ran: list[Any]
 ) -> None:
