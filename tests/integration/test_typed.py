@@ -22,6 +22,7 @@ from dilamme import settings as settings_module
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
 from dilamme.domain.job import UnreadPayload
 from dilamme.handlers.registry import Registry
+from dilamme.store import job_types
 from dilamme.store.connection import Connection, connect
 from dilamme.store.job_types import upsert_types
 from dilamme.typed import job
@@ -539,6 +540,22 @@ def test_a_job_whose_type_publishes_nothing_costs_no_statement_more(
         dilamme.submit(connection, ECHO)
     looks = [one for one in statements if "job_types" in one]
     assert (len(looks), len(statements)) == (1, 4)
+
+
+def test_a_look_that_failed_is_made_again(
+    connection: Connection, workshop: Workshop, welcome: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(workshop)
+    with monkeypatch.context() as patched:
+        patched.setattr(job_types, "published_types", _lost)
+        with pytest.raises(psycopg.OperationalError):
+            dilamme.submit(connection, WELCOME, {"wrong": True})
+    with pytest.raises(InvalidInput):
+        dilamme.submit(connection, WELCOME, {"wrong": True})
+
+
+def _lost(connection: Connection) -> Any:
+    raise psycopg.OperationalError("as asked for")
 
 
 def test_a_role_that_may_not_look_stores_all_the_same(

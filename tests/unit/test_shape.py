@@ -551,5 +551,21 @@ def test_a_type_that_has_no_schema_is_published_without_and_the_log_says_so(capl
     assert "job type 'mail.welcome' has no JSON schema to publish" in caplog.text
 
 
+class Broken(BaseModel):
+    """Its schema cannot be made."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        raise RuntimeError("boom")
+
+
+@pytest.mark.parametrize("annotation", [Broken, Annotated[int, Field(description="a\0b")]], ids=["raises", "NUL"])
+def test_a_schema_that_postgresql_or_its_own_hook_refuses_does_not_keep_a_worker_from_starting(
+    annotation: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert shape_of(annotation).schema() is None
+    assert "job type 'mail.welcome' has no JSON schema to publish" in caplog.text
+
+
 def test_faults_are_plain_data() -> None:
     assert Misfit(Fault("/a", "is required")).faults == (Fault("/a", "is required"),)

@@ -146,12 +146,15 @@ class Shape:
         """The payload's JSON Schema; None if there is none, or it is too large to be published."""
         if self._payload is None:
             return None
-        from pydantic.errors import PydanticInvalidForJsonSchema  # noqa: PLC0415
-
         try:
-            text = json.dumps(self._payload.json_schema(), ensure_ascii=False, separators=(",", ":"))
-        except PydanticInvalidForJsonSchema as error:
-            logger.warning("job type '%s' has no JSON schema to publish: %s", self._type, str(error).partition("\n")[0])
+            schema = self._payload.json_schema()
+            text = json.dumps(schema, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except Exception as error:  # whatever a type's own hook raises: a worker must start, also without a schema
+            text, why = "", f"{type(error).__name__}: {error}".partition("\n")[0]
+        else:
+            why = "it holds the character NUL" if "\\u0000" in text else ""
+        if why:
+            logger.warning("job type '%s' has no JSON schema to publish: %s", self._type, why)
             return None
         if (size := len(text.encode())) > SCHEMA_BYTES_MAX:
             logger.warning(

@@ -18,7 +18,6 @@ from dilamme.domain.errors import Fault
 from dilamme.store import job_types
 from dilamme.store.connection import Connection, apart
 from dilamme.store.job_types import Published
-from dilamme.wire.json_schema import faults_of
 from dilamme.wire.requests import Submission
 
 FRESH_SECONDS = 30
@@ -86,6 +85,8 @@ def _look(
         if published is None or not published.has_schema or version != published.version or place in vouched:
             continue
         if is_checked():
+            from dilamme.wire.json_schema import faults_of  # noqa: PLC0415  a cold start of those who never need it
+
             found = faults_of(_schema_of(connection, known, published), json.loads(job.payload))
             faults += [Fault(f"{where.format(place)}/payload{fault.pointer}", fault.detail) for fault in found]
     return Findings(versions, faults)
@@ -99,13 +100,12 @@ def _fresh(connection: Connection, now: float) -> _Known:
         if known is None:
             if len(_known) >= DATABASES_MAX:
                 _known.clear()
-            known = _known[key] = _Known(now)
+            known = _known[key] = _Known(0.0)
         _refresh(connection, known, now)
     return known
 
 
 def _refresh(connection: Connection, known: _Known, now: float) -> None:
-    known.at = now
     try:
         with apart(connection):
             known.types = {one.type: one for one in job_types.published_types(connection)}
@@ -114,6 +114,7 @@ def _refresh(connection: Connection, known: _Known, now: float) -> None:
         logger.warning(
             "payloads are stored unchecked: this role may not read dilamme.job_types; docs/aws.md has its rights"
         )
+    known.at = now  # only now: a look that failed is no look
 
 
 def _schema_of(connection: Connection, known: _Known, published: Published) -> Any:
