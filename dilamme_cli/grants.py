@@ -6,6 +6,7 @@ _SUBMIT = """\
 GRANT USAGE ON SCHEMA dilamme TO {role};
 -- dilamme.submit, dilamme.submit_many. UPDATE, to hold still what a new job waits for.
 GRANT SELECT, INSERT, UPDATE ON dilamme.jobs TO {role};
+GRANT SELECT ON dilamme.job_types TO {role};
 GRANT INSERT ON dilamme.job_dependencies, dilamme.series TO {role};
 GRANT SELECT, INSERT ON dilamme.idempotency_keys TO {role};"""
 _WAKE = """

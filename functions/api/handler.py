@@ -29,6 +29,7 @@ from dilamme.wire.answers import (
     ReplayedDead,
     ReplayedJob,
     Stats,
+    TypePage,
 )
 from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX, Batch, DeadLetters, Submission
 from dilamme.wire.why import Why
@@ -57,7 +58,7 @@ app = Door()
 )
 def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView]:
     connection = session.connection()
-    receipt = submit(connection, [job], idempotency_key, single=True)
+    receipt = submit(connection, [job], idempotency_key, single=True, is_checked=_checks_payloads)
     status = _stored(connection, receipt)
     view = read.describe_one(connection, configuration, receipt, idempotency_key)
     location = {"Location": f"{app.current_event.raw_path}/{view.id}"} if receipt.created else {}
@@ -73,8 +74,12 @@ def submit_job(job: Submission, idempotency_key: Key = None) -> Response[JobView
 )
 def submit_batch(batch: Batch, idempotency_key: Key = None) -> Response[BatchView]:
     connection = session.connection()
-    receipt = submit(connection, batch.jobs, idempotency_key)
+    receipt = submit(connection, batch.jobs, idempotency_key, is_checked=_checks_payloads)
     return Response(_stored(connection, receipt), JSON, read.describe_batch(connection, receipt))
+
+
+def _checks_payloads() -> bool:
+    return configuration.check_payloads
 
 
 def _stored(connection: Connection, receipt: Receipt) -> int:
@@ -193,6 +198,22 @@ def replay_dead_letters(wanted: DeadLetters) -> ReplayedDead:
     if ids:
         _wake(connection, due=True)
     return ReplayedDead(replayed=len(ids), ids=ids, more=read.any_dead(connection, wanted.type))
+
+
+@app.get(
+    "/types",
+    summary="List the types that workers have published",
+    operation_id="listTypes",
+    tags=["system"],
+    responses=answers({200: "A page."}, 422),
+)
+def list_types(
+    limit: Annotated[int, Query(ge=1, le=read.PAGE_TYPES_MAX)] = read.PAGE_TYPES_MAX,
+    cursor: Annotated[str | None, Query(pattern=TYPE_PATTERN, description="The nextCursor of the page before.")] = None,
+) -> TypePage:
+    if unknown := set(app.current_event.query_string_parameters) - {"limit", "cursor"}:
+        raise InvalidInput(*(Fault(f"/{name}", "is not a known parameter") for name in sorted(unknown)))
+    return read.list_types(session.connection(), configuration, limit, cursor)
 
 
 @app.get(

@@ -31,6 +31,7 @@ load_jobs(JOBS, demo=configuration.demo_jobs)
 if environment.boto3_is_misled():
     invoke.prepare()  # now, while no handler runs who would see the variables as they were
 log.keep_hold(logger.name)
+registry.resolve_shapes()
 registry.refuse_timeouts_over(configuration.job_timeout_seconds_max)
 _published = False
 

@@ -22,8 +22,8 @@ from dilamme.domain.errors import (
     TooLarge,
 )
 from dilamme.handlers.context import Context
-from dilamme.handlers.registry import job
 from dilamme.handlers.signals import Fail, Retry, Snooze
+from dilamme.typed import job
 
 if TYPE_CHECKING:
     from dilamme.client import AsyncClient, Client

@@ -31,10 +31,12 @@ def submit(
     max_attempts: int | None = None,
     on_dependency_failure: str = "wait",
     idempotency_key: str | None = None,
+    payload_version: int | None = None,
 ) -> UUID:
     """Stores a job in the transaction that ``connection`` is in, so that it exists exactly if the caller's data does.
 
-    ``payload`` is any JSON up to 256 KiB; an empty object when left out. On a connection in autocommit mode, outside a
+    ``payload`` is any JSON up to 256 KiB; an empty object when left out. If workers have published a schema of its type, it
+    must fit that; ``payload_version`` says that it is of another version than theirs. On a connection in autocommit mode, outside a
     transaction, it is stored at once. Keep the transaction short: while it is open, the jobs in ``dependency_ids``
     cannot be completed.
 
@@ -58,12 +60,24 @@ def submit(
         "dependency_ids": dependency_ids,
         "max_attempts": max_attempts,
         "on_dependency_failure": on_dependency_failure,
+        "payload_version": payload_version,
     }
+    return submit_one(connection, fields, idempotency_key)
+
+
+def submit_one(
+    connection: psycopg.Connection[Any], fields: Mapping[str, Any], idempotency_key: str | None = None
+) -> UUID:
+    """`submit`, with the job's fields as a mapping."""
     job = parse(Submission, _as_sent(fields))
     _check_connection(connection)
     _check_key(idempotency_key)
+    vouched = [0] if isinstance(fields, Vouched) else []
     with _named_as_here(), migrated():
-        return submit_here(connection, [job], idempotency_key, single=True).ids[0]
+        stored = submit_here(
+            connection, [job], idempotency_key, single=True, vouched=vouched, is_checked=_checks_payloads
+        )
+    return stored.ids[0]
 
 
 async def submit_async(
@@ -78,11 +92,13 @@ async def submit_async(
     max_attempts: int | None = None,
     on_dependency_failure: str = "wait",
     idempotency_key: str | None = None,
+    payload_version: int | None = None,
 ) -> UUID:
     """`submit` for psycopg's AsyncConnection: the same arguments, result and errors, by the SQL function `dilamme.submit`.
 
     The connection's role needs EXECUTE on that function, and no right on the tables. An integer beyond 1.8e308 in the payload,
-    which `submit` takes, is refused here.
+    which `submit` takes, is refused here. A schema that workers have published of the type is not held against the payload: it is
+    checked when the job runs.
 
     Raises:
         dilamme.InvalidInput, dilamme.Conflict, dilamme.SchemaError, dilamme.ConfigurationError, psycopg.Error: as `submit`.
@@ -97,6 +113,7 @@ async def submit_async(
         "dependency_ids": dependency_ids,
         "max_attempts": max_attempts,
         "on_dependency_failure": on_dependency_failure,
+        "payload_version": payload_version,
     }
     job = parse(Submission, _as_sent(fields))
     if not isinstance(connection, psycopg.AsyncConnection):
@@ -126,13 +143,15 @@ def submit_many(
         dilamme.Conflict: the idempotency key stands for another batch.
         dilamme.SchemaError, dilamme.ConfigurationError, psycopg.Error: as in `submit`.
     """
-    batch = [parse(BatchSubmission, _as_sent(fields, place), place) for place, fields in enumerate(jobs)]
+    given = list(jobs)
+    batch = [parse(BatchSubmission, _as_sent(fields, place), place) for place, fields in enumerate(given)]
     if not 1 <= len(batch) <= BATCH_JOBS_MAX:
         raise InvalidInput(Fault("/jobs", f"must hold 1 to {BATCH_JOBS_MAX} jobs, not {len(batch)}"))
     _check_connection(connection)
     _check_key(idempotency_key)
     with _named_as_here(), migrated():
-        return submit_here(connection, batch, idempotency_key).ids
+        vouched = {place for place, fields in enumerate(given) if isinstance(fields, Vouched)}
+        return submit_here(connection, batch, idempotency_key, vouched=vouched, is_checked=_checks_payloads).ids
 
 
 def connect(*, autocommit: bool = False) -> psycopg.Connection[Any]:
@@ -196,6 +215,14 @@ def wake(connection: psycopg.Connection[Any] | None = None) -> None:
         connection.autocommit = kept
 
 
+class Vouched(dict[str, Any]):
+    """The arguments of `submit` for a job whose handler's own annotation has checked the payload, which may be None."""
+
+
+def _checks_payloads() -> bool:
+    return settings.load().check_payloads
+
+
 def _as_sent(fields: Mapping[str, Any], place: int | None = None) -> dict[str, Any]:
     """As it would come over HTTP: any iterable of dependencies as a list, and no payload for None."""
     if not isinstance(fields, Mapping):
@@ -204,7 +231,7 @@ def _as_sent(fields: Mapping[str, Any], place: int | None = None) -> dict[str, A
     for name in ("dependency_ids", "dependency_refs"):
         if isinstance(sent.get(name), Iterable) and not isinstance(sent[name], str):
             sent[name] = list(sent[name])
-    if sent.get("payload") is None:
+    if sent.get("payload") is None and not isinstance(fields, Vouched):
         sent.pop("payload", None)
     return sent
 
@@ -215,7 +242,11 @@ def _named_as_here() -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        faults = [Fault(re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", f.pointer), f.detail) for f in error.faults]
+        faults = []
+        for fault in error.faults:
+            named, payload, within = fault.pointer.partition("/payload/")  # what is within is the payload's own
+            snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", named)
+            faults.append(Fault(snake + payload + within, fault.detail))
         raise type(error)(*faults) from None
 
 

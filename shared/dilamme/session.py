@@ -11,7 +11,7 @@ from dilamme.usecases.migrate import check
 
 # Under load the check would be one of three statements of a POST. HikariCP omits it for as long.
 FRESH_SECONDS = 0.5
-# A schema that no longer serves this code is refused within a minute; a look is two statements.
+# A schema that no longer serves this code is refused within a minute; a look is a statement.
 SCHEMA_SECONDS = 30
 
 _connection: Connection | None = None

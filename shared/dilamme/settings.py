@@ -96,6 +96,10 @@ class Settings(BaseModel):
         7 * 86400, description="Completed and cancelled jobs are kept this long."
     )
     dead_retention_seconds: Seconds = Field(30 * 86400, description="Dead jobs are kept this long.")
+    check_payloads: bool = Field(
+        True,
+        description="Whether a job is refused whose payload does not fit the schema that its type's workers published.",
+    )
     demo_jobs: bool = Field(False, description="Registers the demo.* handlers (`make run` sets it).")
     log_jobs: bool = Field(False, description="A line of the log for each job that ends (`make run` sets it).")
     worker_function: str = Field("", description="Name of the worker function; set by the deployment.")

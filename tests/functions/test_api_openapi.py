@@ -27,12 +27,14 @@ OPERATIONS = {
     ("post", "/jobs/{job_id}/replay"): ("replayJob", "dead letters"),
     ("post", "/series/{series_id}/cancel"): ("cancelSeries", "series"),
     ("post", "/dead-letters/replay"): ("replayDeadLetters", "dead letters"),
+    ("get", "/types"): ("listTypes", "system"),
     ("get", "/stats"): ("getStats", "system"),
     ("get", "/health"): ("getHealth", "system"),
 }
 SCHEMAS = {
     *("NewJob", "NewBatch", "NewBatchJob", "DeadLetterSelection", "OnDependencyFailure"),
     *("Job", "JobSummary", "JobPage", "JobStatus", "JobError", "Batch", "BatchJob", "CancelledSeries"),
+    *("JobType", "JobTypePage"),
     *("ReplayedJob", "ReplayedDeadLetters", "Explanation", "Reason", "Cause", "Dependency"),
     *("Stats", "JobCounts", "CountByPriority", "Count", "Workers", "Scheduler", "Health", "Problem", "Fault"),
 }

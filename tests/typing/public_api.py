@@ -53,7 +53,7 @@ async def send_later(payload: dict[str, str], context: Context) -> None:
     raise Snooze(3600) if payload else Fail("nothing to send")
 
 
-@job("email")  # type: ignore[type-var]
+@job("email")  # type: ignore[arg-type]
 def without_a_context(payload: dict[str, str]) -> None:
     """Refused: a handler gets its payload and a context."""
 

@@ -23,6 +23,7 @@ def claim(**fields: Any) -> Claim:
         "series_id": None,
         "unknown_since": None,
         "last_attempt": False,
+        "payload_version": None,
         **fields,
     }
     return Claim(**values)

@@ -93,12 +93,13 @@ def test_a_job_is_written_in_camel_case_with_its_times_in_utc() -> None:
 
 def full(**fields: Any) -> dict[str, Any]:
     """A job in full, written."""
-    kept = {"payload": "{}", "result": None, "dependency_ids": [], "errors": [], **fields}
+    kept = {"payload": "{}", "payload_version": None, "result": None, "dependency_ids": [], "errors": [], **fields}
     return JobView.of(row(**kept), ageing_seconds=30).model_dump(mode="json", by_alias=True)
 
 
 def test_a_job_in_full_has_what_a_summary_leaves_out() -> None:
-    written = full(payload='{"to": "a@b.c"}', result="[1]", dependency_ids=[ID])
+    written = full(payload='{"to": "a@b.c"}', payload_version=2, result="[1]", dependency_ids=[ID])
+    assert written["payloadVersion"] == 2
     assert (written["payload"], written["result"]) == ({"to": "a@b.c"}, [1])
     assert (written["dependencyIds"], written["errors"]) == ([str(ID)], [])
     assert written["effectivePriority"] == 1

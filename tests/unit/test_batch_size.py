@@ -15,7 +15,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def claims(count: int, characters: int = 2) -> list[Claim]:
-    one = Claim(UUID(int=1), "test.echo", 2, 1, 3, NOW, NOW, None, None, False, {}, characters, UUID(int=2))
+    one = Claim(UUID(int=1), "test.echo", 2, 1, 3, NOW, NOW, None, None, False, None, {}, characters, UUID(int=2))
     return [one] * count
 
 

@@ -44,15 +44,16 @@ BELOW = {
     "dilamme.client": ["dilamme.client", "dilamme.wire", "dilamme.domain"],
     # What an application's tests stand on: everything, and the local stack.
     "dilamme.testing": ["dilamme"],
-    "dilamme": ["dilamme.library", "dilamme.client", "dilamme.handlers", "dilamme.domain"],
+    "dilamme.typed": ["dilamme", "dilamme.library", "dilamme.handlers", "dilamme.domain"],
+    "dilamme": ["dilamme.typed", "dilamme.library", "dilamme.client", "dilamme.handlers", "dilamme.domain"],
     "functions": ["dilamme"],
     # What users write needs what they are told of, and no more.
     "functions.worker.jobs": [f"dilamme.{name}" for name in dilamme.__all__],
 }
 # Where a library may be imported. What is not named here comes with Python.
 HOMES = {
-    "pydantic": ["dilamme.wire", "dilamme.settings", "dilamme.client", "functions.api"],
-    "pydantic_core": ["dilamme.wire"],
+    "pydantic": ["dilamme.wire", "dilamme.settings", "dilamme.client", "dilamme.handlers", "functions.api"],
+    "pydantic_core": ["dilamme.wire", "dilamme.handlers"],
     # At home in the store; beside it, for the names below and for its exceptions.
     "psycopg": [
         *(
@@ -63,6 +64,7 @@ HOMES = {
             "dilamme.session",
             "dilamme.library",
             "dilamme.testing",
+            "dilamme.typed",
             "dilamme.handlers.context",
         ),
         "dilamme.aws.database",
@@ -79,6 +81,7 @@ HOMES = {
 }
 DRIVER_NAMES = {
     "dilamme.handlers.context": {"psycopg.Connection"},
+    "dilamme.typed": {"psycopg.Connection", "psycopg.AsyncConnection"},
     "dilamme.library": {"psycopg.Connection", "psycopg.AsyncConnection", "psycopg.pq.TransactionStatus.IDLE"},
     "dilamme.aws.database": {
         *("psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo", "psycopg.pq.Conninfo"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dilamme.domain.errors import Fault, InvalidInput, TooLarge
+from dilamme.domain.errors import Fault, InvalidInput, TooLarge, pointer
 from dilamme.domain.job import OnDependencyFailure
 from dilamme.wire.canonical_json import JSON_DEPTH_MAX, json_text
 from dilamme.wire.requests import (
@@ -22,7 +22,6 @@ from dilamme.wire.requests import (
     BatchSubmission,
     Submission,
     parse,
-    pointer,
     request_hash,
 )
 from tests.unit.strategies import json_values, texts
@@ -82,6 +81,7 @@ def test_a_type_is_enough_and_the_rest_has_its_defaults() -> None:
         "interval_seconds": None,
         "dependency_ids": [],
         "max_attempts": None,
+        "payload_version": None,
         "on_dependency_failure": OnDependencyFailure.WAIT,
     }
 
@@ -94,6 +94,7 @@ def test_every_field_is_read_from_json_in_camel_case() -> None:
         intervalSeconds=60,
         dependencyIds=[str(ID)],
         maxAttempts=5,
+        payloadVersion=2,
         onDependencyFailure="cancel",
         ref="a",
         dependencyRefs=["b"],
@@ -106,6 +107,7 @@ def test_every_field_is_read_from_json_in_camel_case() -> None:
         "interval_seconds": 60,
         "dependency_ids": [ID],
         "max_attempts": 5,
+        "payload_version": 2,
         "on_dependency_failure": OnDependencyFailure.CANCEL,
         "ref": "a",
         "dependency_refs": ["b"],

@@ -36,6 +36,8 @@ NAMES = {
     "Status": "JobStatus",
     "Submission": "NewJob",
     "Tally": "CountByPriority",
+    "TypePage": "JobTypePage",
+    "TypeView": "JobType",
     "Why": "Explanation",
 }
 _SCHEMAS = "#/components/schemas/"

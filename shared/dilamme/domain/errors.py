@@ -5,6 +5,7 @@ A code stays what it is: callers compare it. docs/problems.md lists them all.
 A lost race is not among them: it is an empty result (CONTRIBUTING says why).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -59,6 +60,11 @@ class Fault:
 
     pointer: str
     detail: str
+
+
+def pointer(location: Iterable[str | int]) -> str:
+    """A JSON pointer (RFC 6901) for a path of keys and indices."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
 class InvalidInput(DilammeError):

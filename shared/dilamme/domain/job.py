@@ -20,6 +20,8 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+VERSION_MAX = 32_767  # of a payload: a smallint
+
 TERMINAL = frozenset({Status.COMPLETED, Status.DEAD, Status.CANCELLED})
 
 # verb -> (expected status, next status). The verb is also the name of the SQL block and of the store function.
@@ -49,6 +51,7 @@ class Reason(StrEnum):
     RETRY = "retry"  # the handler asked for another attempt
     FAIL = "fail"  # the handler said that no attempt will help
     RESULT = "result"  # the handler's result cannot be stored
+    INVALID_PAYLOAD = "invalid_payload"  # the payload does not fit what the handler's annotation says of it
     WORKER_LOST = "worker_lost"  # the worker's process ended before the job did
     UNKNOWN_TYPE = "unknown_type"  # no worker knew its type for the whole grace
     DEPENDENCY_FAILED = "dependency_failed"
@@ -67,7 +70,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class UnreadPayload:
-    """A payload that is still text: one of many large ones, of which each is read when its job runs."""
+    """A payload that is still text, and is read when its job runs: one of many large ones, or one of a shape."""
 
     text: str
 
@@ -88,6 +91,7 @@ class Claim(NamedTuple):
     series_id: UUID | None
     unknown_since: datetime | None
     last_attempt: bool
+    payload_version: int | None  # None is 1
     payload: Any
     payload_characters: int  # of its JSON
     token: UUID

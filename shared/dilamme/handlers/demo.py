@@ -5,23 +5,23 @@ import time
 from typing import Any
 
 from dilamme.handlers.context import Context
-from dilamme.handlers.registry import job
+from dilamme.handlers.registry import registry
 
 
-@job("demo.echo")
+@registry.job("demo.echo")
 def echo(payload: Any, context: Context) -> Any:
     """Returns its payload."""
     return payload
 
 
-@job("demo.sleep")
+@registry.job("demo.sleep")
 def sleep(payload: dict[str, float], context: Context) -> dict[str, float]:
     """Sleeps for ``{"seconds": s}``."""
     time.sleep(payload["seconds"])
     return {"slept": payload["seconds"]}
 
 
-@job("demo.fail")
+@registry.job("demo.fail")
 def fail(payload: dict[str, int], context: Context) -> dict[str, int]:
     """Fails its first ``{"times": n}`` attempts."""
     if context.attempt <= payload["times"]:
@@ -29,7 +29,7 @@ def fail(payload: dict[str, int], context: Context) -> dict[str, int]:
     return {"attempts": context.attempt}
 
 
-@job("demo.crash")
+@registry.job("demo.crash")
 def crash(payload: Any, context: Context) -> None:
     """Ends its process without a word, as a segmentation fault or the out-of-memory killer would."""
     os._exit(137)

@@ -6,21 +6,27 @@ any code.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, TypeVar
 
 from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.job import VERSION_MAX
 from dilamme.domain.patterns import IN_WORDS, TYPE_PATTERN, follows
 from dilamme.domain.retry import SECONDS_MAX
+from dilamme.handlers.shape import Shape, Upcast
 
 Handler = Callable[[Any, Any], Any]
 H = TypeVar("H", bound=Handler)
+U = TypeVar("U", bound=Upcast)
 
 
 @dataclass(frozen=True, slots=True)
 class JobType:
-    """A registered handler and its type's own values; None leaves a value to the settings."""
+    """A registered handler and its type's own values; None leaves a value to the settings.
+
+    ``version`` is that of its payloads; ``shape`` what the handler's annotations say of them, None if they say nothing.
+    """
 
     type: str
     handler: Handler
@@ -28,6 +34,13 @@ class JobType:
     timeout_seconds: float | None = None
     backoff_base_seconds: float | None = None
     backoff_cap_seconds: float | None = None
+    version: int = 1
+    shape: Shape | None = field(default=None, compare=False)
+
+    @property
+    def schema(self) -> str | None:
+        """The JSON Schema of its payloads, as text; None if none is to be published."""
+        return None if self.shape is None else self.shape.schema()
 
 
 class Registry(Mapping[str, JobType]):
@@ -58,8 +71,11 @@ class Registry(Mapping[str, JobType]):
         timeout_seconds: float | None = None,
         backoff_base_seconds: float | None = None,
         backoff_cap_seconds: float | None = None,
+        version: int = 1,
     ) -> Callable[[H], H]:
         """Registers the decorated function, ``handler(payload, context) -> JSON or None``, sync or async.
+
+        The annotations of its payload and its result, if they are types, are what a payload and a result must fit.
 
         Args:
             type_: as in ``POST /jobs``: ``[a-z][a-z0-9_.-]{0,99}``.
@@ -67,6 +83,8 @@ class Registry(Mapping[str, JobType]):
             timeout_seconds: of one attempt. Past it the worker's process ends.
             backoff_base_seconds: of the first retry; it doubles.
             backoff_cap_seconds: of any retry.
+            version: of its payloads, from 1. A job of a newer one waits for a worker that knows it; `upcast` brings those of
+                an older one up.
 
         Raises:
             ConfigurationError: a value cannot work, or the type is registered already.
@@ -75,7 +93,8 @@ class Registry(Mapping[str, JobType]):
             raise ConfigurationError('@job needs the job\'s type: @job("email.send")')
 
         def register(handler: H) -> H:
-            self.add(JobType(type_, handler, max_attempts, timeout_seconds, backoff_base_seconds, backoff_cap_seconds))
+            policy = (max_attempts, timeout_seconds, backoff_base_seconds, backoff_cap_seconds)
+            self.add(JobType(type_, handler, *policy, version))
             return handler
 
         return register
@@ -97,12 +116,60 @@ class Registry(Mapping[str, JobType]):
                     f"job type '{job_type.type}': max_attempts must be a whole number from 1 to 25, not {attempts!r}"
                 )
             attempts = int(attempts)
+        version = job_type.version
+        if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= VERSION_MAX:
+            raise ConfigurationError(
+                f"job type '{job_type.type}': version must be a whole number from 1 to {VERSION_MAX:,}, not {version!r}"
+            )
+        shape = Shape(job_type.type, job_type.handler, _place(job_type.handler), version)
         self._types[job_type.type] = replace(
             job_type,
             max_attempts=attempts,
             timeout_seconds=_seconds(job_type, "timeout_seconds"),
             backoff_base_seconds=_seconds(job_type, "backoff_base_seconds"),
             backoff_cap_seconds=_seconds(job_type, "backoff_cap_seconds"),
+            shape=None if shape.says_nothing else shape,
+        )
+
+    def upcast(self, type_: str, from_version: int) -> Callable[[U], U]:
+        """Registers the decorated function, which makes of a payload of one version (as JSON) that of the next.
+
+        Raises:
+            ConfigurationError: the type has no such older version, or it is brought up twice.
+        """
+        job_type = self._types[type_]
+
+        def register(upcast: U) -> U:
+            if not isinstance(from_version, int) or not 1 <= from_version < job_type.version or job_type.shape is None:
+                raise ConfigurationError(
+                    f"job type '{type_}' is at version {job_type.version}: an upcast from version {from_version!r} leads"
+                    " nowhere; give @job the version that the payloads have now"
+                )
+            if (rival := job_type.shape.upcasts.setdefault(from_version, upcast)) is not upcast:
+                raise ConfigurationError(
+                    f"job type '{type_}' has two upcasts from version {from_version}: {_place(rival)} and {_place(upcast)}"
+                )
+            return upcast
+
+        return register
+
+    def resolve_shapes(self) -> None:
+        """Resolves the annotations that could not be before, now that all modules have been imported.
+
+        Raises:
+            ConfigurationError: one cannot be resolved, or there is no way up to a type's version.
+        """
+        for job_type in list(self._types.values()):
+            if job_type.shape is not None:
+                job_type.shape.resolve()
+                if job_type.shape.says_nothing:
+                    self._types[job_type.type] = replace(job_type, shape=None)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The types whose payloads stay text until their handlers' shapes read them."""
+        return frozenset(
+            name for name, one in self._types.items() if one.shape is not None and one.shape.reads_payloads
         )
 
     def refuse_timeouts_over(self, limit_seconds: float) -> None:
@@ -156,4 +223,3 @@ def _place(handler: Any) -> str:
 
 
 registry = Registry()
-job = registry.job

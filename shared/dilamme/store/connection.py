@@ -154,6 +154,16 @@ def _is_about_to_begin(connection: Connection | AsyncConnection) -> bool:
     return not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
 
 
+@contextmanager
+def apart(connection: Connection) -> Iterator[None]:
+    """For a look whose failure must leave the caller's transaction as it was; where none is open, it is a statement alone."""
+    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+        yield
+    else:
+        with atomic(connection):
+            yield
+
+
 def repeat_on_conflict(use_case: Callable[P, R]) -> Callable[P, R]:
     """Repeats a use case that PostgreSQL ended to break a deadlock or a serialization conflict (40P01, 40001)."""
 

@@ -40,6 +40,13 @@ CHOSEN = (
         default="'wait'",
     ),
     Column("payload", "jsonb", text_array, listed=False),
+    # The first version goes as NULL, as it is stored: most types never have another.
+    Column(
+        "payload_version",
+        "smallint",
+        lambda values: sparse_array([None if value == 1 else value for value in values]),
+        listed=False,
+    ),
 )
 
 

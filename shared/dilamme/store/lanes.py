@@ -1,7 +1,7 @@
 """The jobs that can run, in order: the lanes' heads and the claims (``sql/lanes.sql``)."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,6 +27,7 @@ class Terms:
     ageing_seconds: float
     max_attempts: int  # the setting, for a job if neither it nor its type gives a value
     characters: int = BATCH_CHARACTERS_MAX  # of payloads
+    unread: Container[str] = ()  # the types whose payloads stay text, for their handlers' shapes to read
 
 
 def lane_heads(connection: Connection, reach: int) -> list[Head]:
@@ -36,7 +37,7 @@ def lane_heads(connection: Connection, reach: int) -> list[Head]:
 
 def claim(connection: Connection, terms: Terms, token: UUID) -> list[Claim]:
     """Claims the most urgent jobs that no rival holds, in order."""
-    return _claims(fetch_tuples(connection, "claim", _parameters(terms, token)), token)
+    return _claims(fetch_tuples(connection, "claim", _parameters(terms, token)), terms, token)
 
 
 def start_and_claim(connection: Connection, terms: Terms, token: UUID, slot: int) -> list[Claim] | None:
@@ -44,7 +45,7 @@ def start_and_claim(connection: Connection, terms: Terms, token: UUID, slot: int
     rows = fetch_tuples(connection, "start_and_claim", {**_parameters(terms, token), "slot": slot})
     if not rows:
         return None
-    return [] if rows[0][0] is None else _claims(rows, token)
+    return [] if rows[0][0] is None else _claims(rows, terms, token)
 
 
 def claim_handed(
@@ -52,16 +53,21 @@ def claim_handed(
 ) -> list[Claim]:
     """Claims those of ``ids`` that are still free, in order; none if ``ticked_at``, their choice, is too long ago."""
     handed = {"ids": list(ids), "ticked_at": ticked_at, "fresh": timedelta(seconds=fresh_seconds)}
-    return _claims(fetch_tuples(connection, "claim_handed", {**_parameters(terms, token), **handed}), token)
+    return _claims(fetch_tuples(connection, "claim_handed", {**_parameters(terms, token), **handed}), terms, token)
 
 
-def _claims(rows: Sequence[tuple[Any, ...]], token: UUID) -> list[Claim]:
+def _claims(rows: Sequence[tuple[Any, ...]], terms: Terms, token: UUID) -> list[Claim]:
     texts = [row[-1] for row in rows]
     payloads: list[Any]
-    if sum(map(len, texts)) <= AT_ONCE_CHARACTERS_MAX:
+    if sum(map(len, texts)) > AT_ONCE_CHARACTERS_MAX:
+        payloads = [UnreadPayload(text) for text in texts]
+    elif not terms.unread:
         payloads = json.loads("[" + ",".join(texts) + "]")  # one call, since its overhead is most of the work
     else:
-        payloads = [UnreadPayload(text) for text in texts]
+        kept = [row[1] in terms.unread for row in rows]
+        read = ["null" if keep else text for keep, text in zip(kept, texts, strict=True)]
+        payloads = json.loads("[" + ",".join(read) + "]")
+        payloads = [UnreadPayload(texts[place]) if keep else payloads[place] for place, keep in enumerate(kept)]
     return [Claim._make((*row[:-1], payload, len(row[-1]), token)) for row, payload in zip(rows, payloads, strict=True)]
 
 

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 
+import psycopg
+
 from dilamme.store.connection import Connection, fetch, run
 from dilamme.store.session_settings import IN_A_MIGRATION, ON_ROLES, ROLE_PREFIX
 from dilamme.store.sql_blocks import expand
@@ -70,7 +72,15 @@ def prepare(connection: Connection) -> None:
 def applied(connection: Connection) -> list[Step]:
     """The applied migrations, in order; none if the schema does not exist yet."""
     prepared = fetch(connection, "is_prepared")[0]["prepared"]
-    return [Step(**row) for row in fetch(connection, "applied")] if prepared else []
+    return recorded(connection) if prepared else []
+
+
+def recorded(connection: Connection) -> list[Step]:
+    """`applied` in one statement, outside a transaction, which its failure would end."""
+    try:
+        return [Step(**row) for row in fetch(connection, "applied")]
+    except psycopg.errors.UndefinedTable:
+        return []
 
 
 def apply(connection: Connection, step: Step, text: str) -> None:

@@ -43,6 +43,7 @@ def context(
         series_id=None,
         unknown_since=None,
         last_attempt=attempt >= max_attempts,
+        payload_version=None,
         payload=None,
         payload_characters=0,
         token=uuid4(),

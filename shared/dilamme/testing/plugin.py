@@ -78,6 +78,7 @@ def dilamme_worker(
     for name, value in dilamme_application.local.items():
         monkeypatch.setenv(name, value)
     load_jobs(dilamme_application.jobs, demo=False)
+    registry.resolve_shapes()
     ours = {
         "DILAMME_WORKER_FUNCTION": "worker",
         "DILAMME_SCHEDULER_FUNCTION": "scheduler",

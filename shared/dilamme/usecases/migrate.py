@@ -85,7 +85,7 @@ def check(connection: Connection) -> None:
     Raises:
         SchemaError: it is not migrated, too old, or newer and not compatible. The message names the remedy.
     """
-    applied = schema.applied(connection)
+    applied = schema.recorded(connection)
     known = schema.known_version()
     if not applied or applied[-1].version < known:
         have = applied[-1].version if applied else 0

@@ -1,5 +1,6 @@
 """Read: a job, many, why one is not running, the whole. Nothing here changes a row."""
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
@@ -9,7 +10,7 @@ from dilamme.domain.errors import NotFound
 from dilamme.domain.job import Head, Status
 from dilamme.domain.priority import PRIORITIES
 from dilamme.settings import Settings
-from dilamme.store import jobs, reads, series, slots, stats
+from dilamme.store import job_types, jobs, reads, series, slots, stats
 from dilamme.store.connection import Connection, Row, one_statement, transaction
 from dilamme.store.reads import Filter, Slice
 from dilamme.usecases.submit import Receipt
@@ -25,12 +26,15 @@ from dilamme.wire.answers import (
     SchedulerView,
     Stats,
     Tally,
+    TypePage,
+    TypeView,
     Workers,
     is_ready,
 )
 from dilamme.wire.why import RANK_MAX, WAITS_ON_MAX, Facts, Why, explain
 
 PAGE_JOBS_MAX = 200
+PAGE_TYPES_MAX = 50  # each may have a schema of 64 KiB, and Lambda's answer has 6 MB
 COUNT_MAX = 10_000  # of ready and of dead jobs: people act on these counts
 COUNT_MAX_FOR_THE_REST = 1_000
 # If a filter's status or series has no more jobs than this, a call reads them all, from an index.
@@ -106,6 +110,16 @@ def list_jobs(connection: Connection, settings: Settings, filter_: Filter, limit
         jobs=[JobSummary.of(row, settings.ageing_seconds) for row in shown],
         next_cursor=cursor.encode(last) if last else None,
     )
+
+
+def list_types(connection: Connection, settings: Settings, limit: int, after: str | None) -> TypePage:
+    """A page of the published types, by name, and the cursor of the next one."""
+    with one_statement(connection):
+        rows = job_types.list_types(connection, settings.policy, after or "", limit + 1)
+    types = [
+        TypeView.model_validate({**row, "schema": row["schema"] and json.loads(row["schema"])}) for row in rows[:limit]
+    ]
+    return TypePage(types=types, next_cursor=types[-1].type if len(rows) > limit else None)
 
 
 def explain_job(connection: Connection, settings: Settings, job_id: UUID) -> Why:

@@ -1,6 +1,6 @@
 """Store jobs: one, or a batch, all or nothing, in whichever transaction the connection is in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from dilamme.store.connection import (
 )
 from dilamme.store.ids import new_ids
 from dilamme.store.job_columns import CHOSEN
+from dilamme.usecases.published import Findings, look_at_payloads
 from dilamme.wire.requests import BATCH_DEPENDENCIES_MAX, BatchSubmission, Submission, request_hash
 
 _DEPENDENCY_FAILED = "a job that it depends on was already dead or cancelled"
@@ -49,27 +50,42 @@ class Receipt:
 
 @repeat_on_conflict
 def submit(
-    connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
+    connection: Connection,
+    batch: Sequence[Submission],
+    key: str | None = None,
+    *,
+    single: bool = False,
+    is_checked: Callable[[], bool] = lambda: True,
 ) -> Receipt:
     """`submit_here` in a transaction of its own; the receipt of a ``single`` job has its row."""
     edges = _resolve_refs(batch)
+    findings = look_at_payloads(connection, batch, "" if single else "/jobs/{}", (), is_checked)
     with (one_statement if key is None and _is_plain(batch, edges) else transaction)(connection):
-        return _submit(connection, batch, edges, key, single=single, in_full=single)
+        return _submit(connection, batch, edges, findings, key, single=single, in_full=single)
 
 
 def submit_here(
-    connection: Connection, batch: Sequence[Submission], key: str | None = None, *, single: bool = False
+    connection: Connection,
+    batch: Sequence[Submission],
+    key: str | None = None,
+    *,
+    single: bool = False,
+    vouched: Container[int] = (),
+    is_checked: Callable[[], bool] = lambda: True,
 ) -> Receipt:
     """Stores ``batch`` in the caller's transaction; ``single`` shortens the faults' pointers to those of one job.
 
+    The payloads of the ``vouched`` ones, by their places, have been checked before; ``is_checked`` says whether the others are.
+
     Raises:
-        InvalidInput: a dependency is unknown, a ref doubled or unknown, jobs wait for each other, or there are too many
-            dependencies.
+        InvalidInput: a payload does not fit its type's published schema, a dependency is unknown, a ref doubled or unknown,
+            jobs wait for each other, or there are too many dependencies.
         IdempotencyConflict: the idempotency key stands for another request.
     """
     edges = _resolve_refs(batch)  # before anything is asked of the database
+    findings = look_at_payloads(connection, batch, "" if single else "/jobs/{}", vouched, is_checked)
     with atomic(connection, one_statement=key is None and _is_plain(batch, edges)):
-        return _submit(connection, batch, edges, key, single=single, in_full=False)
+        return _submit(connection, batch, edges, findings, key, single=single, in_full=False)
 
 
 async def submit_here_async(connection: AsyncConnection, job: Submission, key: str | None = None) -> UUID:
@@ -110,6 +126,7 @@ def _submit(
     connection: Connection,
     batch: Sequence[Submission],
     edges: dag.Edges,
+    findings: Findings,
     key: str | None,
     *,
     single: bool,
@@ -118,8 +135,10 @@ def _submit(
     ids = new_ids(len(batch))
     if key is not None and (kept := _find_kept(connection, batch, ids, key)):
         return kept
+    if findings.faults:  # only now: what was stored before, under the key, is not judged by what is published today
+        raise InvalidInput(*findings.faults)
     statuses = _lock_parents(connection, batch, "" if single else "/jobs/{}")
-    new = _new_jobs(connection, batch, ids, edges, statuses)
+    new = _new_jobs(connection, batch, ids, edges, findings.versions, statuses)
     row = jobs.insert_one(connection, new, key) if in_full else None
     stored = [(row["free"], row["due"])] if row else jobs.insert(connection, new, key)
     pairs = [
@@ -173,6 +192,7 @@ def _new_jobs(
     batch: Sequence[Submission],
     ids: list[UUID],
     edges: dag.Edges,
+    versions: Sequence[int | None],
     statuses: Mapping[UUID, Status],
 ) -> jobs.NewJobs:
     """The rows of the batch; opens their series."""
@@ -198,7 +218,10 @@ def _new_jobs(
         series.insert_series(connection, series_ids, list(intervals.values()))
     return jobs.NewJobs(
         ids,
-        chosen={column.name: [getattr(job, column.name) for job in batch] for column in CHOSEN},
+        chosen={
+            **{column.name: [getattr(job, column.name) for job in batch] for column in CHOSEN},
+            "payload_version": versions,
+        },
         scheduled_at=[job.scheduled_at for job in batch],
         unmet={
             index: count

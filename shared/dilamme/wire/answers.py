@@ -75,6 +75,7 @@ class JobView(JobSummary):
     """A job in full."""
 
     payload: Any
+    payload_version: int | None = Field(description="Of its type's payloads; null is the first.")
     result: Any = Field(description="What its handler returned; null unless completed.")
     dependency_ids: list[UUID]
     errors: list[ErrorView] = Field(description="Of past attempts, oldest first; a replay keeps them.")
@@ -118,6 +119,29 @@ class BatchView(View):
     """A stored batch."""
 
     jobs: list[BatchedJob]
+
+
+class TypeView(View):
+    """A type of jobs, as the worker that started last has published it."""
+
+    type: str
+    max_attempts: int = Field(description="The type's own, else the setting; so are the next three.")
+    timeout_seconds: float
+    backoff_base_seconds: float
+    backoff_cap_seconds: float
+    version: int = Field(description="Of its payloads: a job that names none has this one.")
+    payload_schema: dict[str, Any] | bool | None = Field(
+        alias="schema",
+        description="The JSON Schema that a payload must fit; null if its handler says nothing, or it has over 64 KiB.",
+    )
+    published_at: Time = Field(description="When a worker last published something new of it.")
+
+
+class TypePage(View):
+    """A page of the types, by name."""
+
+    types: list[TypeView]
+    next_cursor: str | None = Field(description="For the next page; null on the last.")
 
 
 class CancelledSeries(View):

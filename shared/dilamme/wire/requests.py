@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn, TypeVar
 from uuid import UUID
@@ -21,8 +21,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from dilamme.domain.errors import Fault, InvalidInput, TooLarge
-from dilamme.domain.job import OnDependencyFailure
+from dilamme.domain.errors import Fault, InvalidInput, TooLarge, pointer
+from dilamme.domain.job import VERSION_MAX, OnDependencyFailure
 from dilamme.domain.patterns import IN_WORDS, REF_PATTERN, TYPE_PATTERN
 from dilamme.wire.canonical_json import as_kept, json_text
 
@@ -140,6 +140,12 @@ class Submission(Request):
         default_factory=list, max_length=DEPENDENCIES_MAX, description="Runs after all of these have completed."
     )
     max_attempts: int | None = Field(None, ge=1, le=25, description="Else the type's, else the setting.")
+    payload_version: int | None = Field(
+        None,
+        ge=1,
+        le=VERSION_MAX,
+        description="Which version of its type's payload this is; when left out, the one that workers have published.",
+    )
     on_dependency_failure: Annotated[OnDependencyFailure, BeforeValidator(_policy)] = Field(
         OnDependencyFailure.WAIT, description="When a dependency is dead or cancelled: wait, or be cancelled too."
     )
@@ -192,11 +198,6 @@ def invalid_input(errors: Sequence[Mapping[str, Any]], skip: int = 0) -> Invalid
     return (TooLarge if too_large else InvalidInput)(*faults)
 
 
-def pointer(location: Iterable[str | int]) -> str:
-    """A JSON pointer (RFC 6901) for a path of keys and indices."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
-
-
 def detail(error: Mapping[str, Any]) -> str:
     """The fault and its remedy, without the caller's value, which may be a secret."""
     match error["type"]:
@@ -217,12 +218,15 @@ def request_hash(submissions: Sequence[Submission], *, of_kept: bool = False) ->
     """SHA-256 of the parsed request: its spelling, its order of keys and written-out defaults make no difference.
 
     Defaults are left out, so that a field that a later version adds leaves the hash of an older request as it was: the
-    request may come again after the upgrade, under its key.
+    request may come again after the upgrade, under its key. So may a typed one, from code that has come to name its version.
 
     ``of_kept`` gives the hash that the SQL function has stored for the same request: it sees the payload as ``jsonb``.
     """
     # Without warnings: pydantic serializes a PlainValidator's value twice, and warns that the second value is text.
-    dumped = [s.model_dump(mode="json", exclude_defaults=True, warnings=False) for s in submissions]
+    dumped = [
+        s.model_dump(mode="json", exclude={"payload_version"}, exclude_defaults=True, warnings=False)
+        for s in submissions
+    ]
     for fields in dumped:
         if of_kept and "payload" in fields:
             fields["payload"] = as_kept(fields["payload"])

@@ -137,7 +137,7 @@ def _why_not_ready(facts: Facts) -> Iterator[Because]:
     if job["ready_at"] > facts.now:
         sentence = f"It is due in {span(_seconds(job['ready_at'], facts.now))}"
         if job["unknown_since"] is not None:
-            sentence += f": the worker that met it does not know the type {job['type']}, so it is tried again later"
+            sentence += f": the worker that met it does not know {_unknown(job)}, so it is tried again later"
         elif job["attempt"]:
             sentence += f", for attempt {job['attempt'] + 1} of {job['max_attempts']}"
         yield Because(cause=Cause.NOT_DUE, detail=f"{sentence}.")
@@ -154,8 +154,8 @@ def _why_in_line(facts: Facts) -> Iterator[Because]:
     else:
         sentence = f"It is {position}, effective priority {effective} (was {job['priority']}, waited {waited})."
     yield Because(cause=Cause.IN_LINE, detail=sentence)
-    if not job["type_is_known"]:
-        sentence = f"No worker that has started so far knows the type {job['type']}: deploy a handler for it."
+    if not job["type_is_known"] or _is_newer(job):
+        sentence = f"No worker that has started so far knows {_unknown(job)}: deploy a handler for it."
         yield Because(cause=Cause.UNKNOWN_TYPE, detail=sentence)
     if not facts.free:
         yield Because(cause=Cause.WORKERS_BUSY, detail=f"All workers ({facts.slots}) are busy.")
@@ -164,6 +164,17 @@ def _why_in_line(facts: Facts) -> Iterator[Because]:
         how_long = f"for {span(_seconds(facts.now, ticked))}" if ticked else "yet"
         sentence = f"No scheduler has ticked {how_long}: the trigger of the next minute starts one, if it is enabled."
         yield Because(cause=Cause.NO_SCHEDULER, detail=sentence)
+
+
+def _is_newer(job: dict[str, Any]) -> bool:
+    newer: bool = (job["payload_version"] or 1) > job["version_known"]
+    return newer
+
+
+def _unknown(job: dict[str, Any]) -> str:
+    if job["type_is_known"] and (_is_newer(job) or job["payload_version"]):
+        return f"version {job['payload_version']} of the type {job['type']}"
+    return f"the type {job['type']}"
 
 
 def _state(facts: Facts) -> Because:

@@ -48,6 +48,7 @@ class Claiming:
         self.prefetch = Prefetch(worker.connect, pool.nudge)
         self._worker = worker
         self._settings = settings
+        self._unread = worker.registry.unread
         self._token = token
         self._state = state
         self._pool = pool
@@ -74,6 +75,7 @@ class Claiming:
             ageing_seconds=settings.ageing_seconds,
             max_attempts=settings.max_attempts,
             characters=BATCH_CHARACTERS_MAX,
+            unread=self._unread,
         )
 
     def start(self, database: Reconnecting, slot: int) -> bool:
@@ -144,9 +146,11 @@ class Claiming:
         jobs = []
         for claim in claimed:
             job_type = self._worker.registry.find(claim.type)
-            if job_type is None:
-                outcome = unknown_type(claim, self._settings, claim.started_at)
-                logger.error("no handler for job type", extra={"job_type": claim.type, "job_id": str(claim.id)})
+            newer = claim.payload_version is not None and job_type and claim.payload_version > job_type.version
+            if job_type is None or newer:
+                what = f"version {claim.payload_version} of " if newer else ""
+                outcome = unknown_type(claim, self._settings, claim.started_at, what)
+                logger.error("no handler for %sjob type", what, extra={"job_type": claim.type, "job_id": str(claim.id)})
                 self._settling.unsettled.append((RunningJob(claim, _UNKNOWN, now), outcome))
             else:
                 jobs.append(RunningJob(claim, job_type, now))

@@ -14,7 +14,9 @@ from dilamme.domain.policy import Policy
 from dilamme.domain.retry import Backoff
 from dilamme.handlers import fork
 from dilamme.handlers.context import Context
+from dilamme.handlers.misfit import Misfit
 from dilamme.handlers.registry import JobType
+from dilamme.handlers.shape import Shape
 from dilamme.handlers.signals import Fail, Retry, Signal, Snooze, seconds_in
 from dilamme.settings import Settings
 from dilamme.wire.canonical_json import json_text
@@ -46,12 +48,17 @@ def execute(
     """
     born = fork.generation
     try:
-        payload = claim.payload
-        if payload.__class__ is UnreadPayload:
+        payload, shape = claim.payload, job_type.shape
+        if shape is not None and shape.reads_payloads:
+            text = payload.text if payload.__class__ is UnreadPayload else json_text(payload)
+            payload = shape.read(text, claim.payload_version)
+        elif payload.__class__ is UnreadPayload:
             payload = json.loads(payload.text)
         result = resolve(job_type.handler(payload, context))
         if fork.generation != born:
             fork.end_child()
+        if shape is not None:
+            result = _fitted(shape, result)
         return _NOTHING if result is None else Complete(_result_text(result))
     except NoEventLoop:
         raise
@@ -60,7 +67,7 @@ def execute(
             fork.end_child(error)
         raised = _signal_in(error)
         outcome = _end_of(claim, raised, policy.backoff(job_type), rand)
-        if not isinstance(raised, Signal | _ResultRefused) or _cause_of(raised) is not None:
+        if not isinstance(raised, Signal | _ResultRefused | Misfit) or _cause_of(raised) is not None:
             level, words = (
                 (logging.INFO, "snoozed") if isinstance(outcome, Return) else (logging.WARNING, "attempt failed")
             )
@@ -74,6 +81,11 @@ def _end_of(claim: Claim, raised: BaseException, backoff: Backoff, rand: Callabl
     match raised:
         case _ResultRefused():
             return after_failure(claim, Reason.RESULT, str(raised), backoff, rand())
+        case Misfit():
+            version = "" if (now := claim.payload_version or 1) == 1 else f" of version {now}"
+            return Bury(
+                Reason.INVALID_PAYLOAD, shorten(f"the payload{version} does not fit the type '{claim.type}': {raised}")
+            )
         case Fail():
             return Bury(Reason.FAIL, shorten(_words(raised)))
         case Snooze() | Retry() if wrong := _wrong_time(raised):
@@ -142,6 +154,13 @@ def _text(error: BaseException) -> str:
         return "(its text could not be made)"
 
 
+def _fitted(shape: Shape, result: Any) -> Any:
+    try:
+        return shape.fit_result(result)
+    except Misfit as misfit:
+        raise _ResultRefused(f"the handler's result does not fit its annotation: {misfit}") from None
+
+
 def _result_text(result: Any) -> str:
     try:
         text = json_text(result)
@@ -155,11 +174,15 @@ def _result_text(result: Any) -> str:
     return text
 
 
-def unknown_type(claim: Claim, settings: Settings, now: datetime) -> Bury | Return:
-    """The end of a claim of an unknown type: it is kept for a deployment that knows the type, and dead after the grace."""
+def unknown_type(claim: Claim, settings: Settings, now: datetime, what: str = "") -> Bury | Return:
+    """The end of a claim of an unknown type: it is kept for a deployment that knows the type, and dead after the grace.
+
+    So is one whose payload is newer than the handler; ``what`` of the type is unknown then.
+    """
     grace = timedelta(seconds=settings.unknown_type_grace_seconds)
     if claim.unknown_since is not None and now - claim.unknown_since >= grace:
         return Bury(
-            Reason.UNKNOWN_TYPE, f"no worker has known the type '{claim.type}' since {claim.unknown_since.isoformat()}"
+            Reason.UNKNOWN_TYPE,
+            f"no worker has known {what}the type '{claim.type}' since {claim.unknown_since.isoformat()}",
         )
     return Return(settings.unknown_type_delay_seconds, unknown=True)

@@ -86,7 +86,7 @@ claimed AS (
     SET status = 'running', attempt = job.attempt + 1, started_at = dilamme.clock(), worker = %(worker)s,
         token = %(token)s, lease_expires_at = dilamme.clock() + %(lease)s::interval
     WHERE job.id = ANY(ARRAY(SELECT id FROM chosen)) AND job.status = 'pending'
-    RETURNING job.id, job.type, job.payload::text AS payload, job.priority, job.attempt, job.max_attempts, job.ready_at,
+    RETURNING job.id, job.type, job.payload_version, job.payload::text AS payload, job.priority, job.attempt, job.max_attempts, job.ready_at,
               job.created_at, job.started_at, job.series_id, job.unknown_since,
 -- include: effective
 )
@@ -94,7 +94,7 @@ claimed AS (
 -- fragment: claim_columns
 -- In the order of `dilamme.domain.job.Claim`.
 job.id, job.type, job.priority, job.attempt, allowed.attempts AS max_attempts, job.ready_at, job.started_at, job.series_id,
-       job.unknown_since, job.attempt >= allowed.attempts AS last_attempt, job.payload
+       job.unknown_since, job.attempt >= allowed.attempts AS last_attempt, job.payload_version, job.payload
 
 -- fragment: in_claim_order
 -- include: with_its_type

@@ -8,7 +8,7 @@ dilamme.clock() AS now
 
 -- fragment: own_at_length
 -- Payload and result as text, to be read by `loads_kept`.
-job.payload::text AS payload, job.result::text AS result, job.errors
+job.payload::text AS payload, job.payload_version, job.result::text AS result, job.errors
 
 -- fragment: outline
 -- include: own
@@ -99,6 +99,7 @@ ORDER BY job.id DESC
 SELECT
 -- include: outline
     , job.worker, job.lease_expires_at, job.unknown_since, job_type.type IS NOT NULL AS type_is_known,
+    job.payload_version, coalesce(job_type.version, 1) AS version_known,
     (SELECT slot FROM dilamme.worker_slots WHERE token = job.worker) AS slot,
     lease.expires_at > dilamme.clock() AS scheduler_alive, lease.last_tick_at
 FROM dilamme.jobs AS job

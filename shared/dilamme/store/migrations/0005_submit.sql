@@ -114,7 +114,8 @@ CREATE FUNCTION dilamme.submit(
     dependency_ids        uuid[]      DEFAULT '{}',
     max_attempts          bigint      DEFAULT NULL,
     on_dependency_failure text        DEFAULT 'wait',
-    idempotency_key       text        DEFAULT NULL
+    idempotency_key       text        DEFAULT NULL,
+    payload_version       bigint      DEFAULT NULL
 ) RETURNS uuid
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -192,6 +193,9 @@ BEGIN
     WHEN submit.on_dependency_failure NOT IN ('wait', 'cancel') THEN
         argument := 'on_dependency_failure';
         words := 'must be ''wait'' or ''cancel''';
+    WHEN submit.payload_version NOT BETWEEN 1 AND 32767 THEN
+        argument := 'payload_version';
+        words := 'must be 1 to 32767, not ' || submit.payload_version || ': leave it out for the one that workers have published';
     WHEN submit.idempotency_key !~ '^[!-~]+$' COLLATE "C" OR length(submit.idempotency_key) > 255 THEN
         argument := 'idempotency_key';
         words := 'must be 1 to 255 visible ASCII characters, without spaces';
@@ -250,14 +254,16 @@ BEGIN
     END IF;
     INSERT INTO dilamme.jobs (
         id, status, unmet_dependencies, created_at, scheduled_at, ready_at, finished_at, series_id, idempotency_key, errors,
-        type, priority, max_attempts, on_dependency_failure, payload
+        type, priority, max_attempts, on_dependency_failure, payload, payload_version
     ) VALUES (
         job_id, CASE WHEN is_failed THEN 'cancelled' ELSE 'pending' END, unmet, at, coalesce(submit.scheduled_at, at),
         greatest(submit.scheduled_at, at), CASE WHEN is_failed THEN at END, series_id, submit.idempotency_key,
         CASE WHEN is_failed THEN jsonb_build_array(jsonb_build_object(
             'reason', 'dependency_failed', 'message', 'a job that it depends on was already dead or cancelled',
             'attempt', 0, 'at', at)) ELSE '[]' END,
-        submit.type, submit.priority, submit.max_attempts, submit.on_dependency_failure, submit.payload
+        submit.type, submit.priority, submit.max_attempts, submit.on_dependency_failure, submit.payload,
+        nullif(coalesce(submit.payload_version,
+            (SELECT known.version FROM dilamme.job_types AS known WHERE known.type = submit.type)), 1)
     );
     IF cardinality(submit.dependency_ids) > 0 THEN
         INSERT INTO dilamme.job_dependencies (child_id, parent_id)
