@@ -33,7 +33,7 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
-    for command in (submit, show, why, list_jobs, cancel, replay, stats):
+    for command in (submit, show, why, list_jobs, cancel, replay, stats, types):
         app.command(command.__name__.removesuffix("_jobs"))(command)
 
 
@@ -201,6 +201,26 @@ def stats(url: Url = "", database: Database = "", as_json: Json = False) -> None
     print(f"scheduler: {'leads' if now.scheduler.alive else 'rests'}{ticked}")
     if now.oldest_ready_seconds is not None:
         print(f"oldest ready job: waits for {now.oldest_ready_seconds:.0f} s")
+
+
+def types(url: Url = "", database: Database = "", as_json: Json = False) -> None:
+    """Lists the types that workers have published, with their payloads' fields."""
+    with _client(url, database) as client:
+        found = list(client.types())
+    if as_json:
+        print(json.dumps([one.model_dump(by_alias=True, mode="json") for one in found], ensure_ascii=False, indent=2))
+        return
+    table = Table(box=None)
+    for heading in ("type", "version", "attempts", "timeout", "published", "payload"):
+        table.add_column(heading, no_wrap=heading != "payload")
+    for one in found:
+        schema = one.payload_schema if isinstance(one.payload_schema, dict) else {}
+        required = schema.get("required", [])
+        fields = [name if name in required else f"{name}?" for name in schema.get("properties", {})]
+        payload = ", ".join(fields) or str(schema.get("type", "any"))
+        values = (str(one.version), str(one.max_attempts), f"{one.timeout_seconds:g} s", _ago(one.published_at))
+        table.add_row(one.type, *values, payload)
+    console.print(table if found else "no worker has published a type yet")
 
 
 def _change(url: str, database: str, call: Callable[[Client], JobView], *, as_json: bool) -> None:

@@ -90,10 +90,13 @@ def migrate(
 @app.command()
 def grants(
     role: Annotated[str, typer.Argument(help="Your application's role in PostgreSQL.")] = "my_app",
-    wake: Annotated[bool, typer.Option(help="It calls dilamme.wake() too.")] = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="It stores jobs by the SQL function or submit_async alone.")
+    ] = False,
+    wake: Annotated[bool, typer.Option("--wake", help="It calls dilamme.wake() too.")] = False,
 ) -> None:
     """Prints the GRANTs with which an application may enqueue in its own transactions."""
-    print(grants_for(role, wake=wake))
+    print(grants_for(role, only_sql=sql, wake=wake))
 
 
 @app.command()

@@ -91,6 +91,8 @@ def test_the_commands_show_and_change_jobs(dev: Dev, dilamme_: Run) -> None:
     wait_until(lambda: "dead" in dilamme_("show", dead).stdout)
     assert dilamme_("replay", "--type", "shop.fail").stdout == "1 replayed\n"
     assert "workers:" in dilamme_("stats").stdout
+    assert re.search(r"shop\.fail +1 +1 ", dilamme_("types").stdout)
+    assert "shop.hello" in {one["type"] for one in json.loads(dilamme_("types", "--json").stdout)}
     assert json.loads(dilamme_("stats", "--json").stdout)["workers"]["slots"] == 2
     assert dev.process.poll() is None
 

@@ -18,7 +18,9 @@ import dilamme
 from dilamme.client import AsyncClient, Client, Refused, Unreachable, calls
 from dilamme.domain.job import Status
 from dilamme.domain.outcome import Complete
+from dilamme.handlers.registry import Registry
 from dilamme.store.connection import Connection
+from dilamme.store.job_types import upsert_types
 from dilamme_local import payload
 from functions.api import handler as api
 from tests.functions.door import CONTEXT
@@ -121,6 +123,16 @@ def test_cancel_and_replay(client: Client, connection: Connection) -> None:
     series = client.submit("c", interval_seconds=60)
     assert series.series_id is not None
     assert client.cancel_series(series.series_id).cancelled
+
+
+def test_the_types_are_listed_over_their_pages(client: Client, connection: Connection) -> None:
+    registry = Registry()
+    for number in range(201):
+        registry.job(f"type.{number:03}", max_attempts=7)(lambda payload, context: None)
+    upsert_types(connection, list(registry.values()))
+    found = list(client.types())
+    assert [one.type for one in found] == sorted(registry)
+    assert found[0].max_attempts == 7
 
 
 def test_the_system_at_a_glance(client: Client) -> None:
@@ -270,6 +282,7 @@ def test_the_async_client_does_the_same(connection: Connection) -> None:
             assert (await client.cancel_series(series.series_id)).cancelled
             assert (await client.stats()).jobs.pending.count >= 1
             assert (await client.health()).status == "ok"
+            assert [one async for one in client.types()] == []
             with pytest.raises(dilamme.InvalidInput):
                 await client.submit("NO")
 

@@ -31,6 +31,7 @@ from dilamme.wire.answers import (
     ReplayedDead,
     ReplayedJob,
     Stats,
+    TypeView,
 )
 from dilamme.wire.why import Why
 
@@ -167,6 +168,15 @@ class Client:
         """Brings the oldest dead jobs back. It is not repeated by itself: a second call would revive further ones."""
         return self._run(calls.replay_dead({"type": type, "limit": limit}))
 
+    def types(self) -> Iterator[TypeView]:
+        """The types that workers have published, by name, fetched page by page."""
+        cursor = None
+        while True:
+            page = self._run(calls.types(cursor))
+            yield from page.types
+            if (cursor := page.next_cursor) is None:
+                return
+
     def stats(self) -> Stats:
         """The system at a glance."""
         return self._run(calls.stats())
@@ -281,6 +291,16 @@ class AsyncClient:
     async def replay_dead(self, *, type: str | None = None, limit: int | None = None) -> ReplayedDead:  # noqa: A002
         """As `Client.replay_dead`."""
         return await self._run(calls.replay_dead({"type": type, "limit": limit}))
+
+    async def types(self) -> AsyncIterator[TypeView]:
+        """As `Client.types`."""
+        cursor = None
+        while True:
+            page = await self._run(calls.types(cursor))
+            for one in page.types:
+                yield one
+            if (cursor := page.next_cursor) is None:
+                return
 
     async def stats(self) -> Stats:
         """As `Client.stats`."""

@@ -24,6 +24,7 @@ from dilamme.wire.answers import (
     ReplayedDead,
     ReplayedJob,
     Stats,
+    TypePage,
     rfc_3339,
 )
 from dilamme.wire.canonical_json import json_text
@@ -45,6 +46,7 @@ class JobOptions(TypedDict, total=False):
     dependency_ids: Sequence[UUID]
     max_attempts: int | None
     on_dependency_failure: str
+    payload_version: int | None
 
 
 class Filters(TypedDict, total=False):
@@ -168,6 +170,11 @@ def replay_dead(wanted: Mapping[str, Any]) -> Call[ReplayedDead]:
 def stats() -> Call[Stats]:
     """``GET /stats``."""
     return Call("GET", "/stats", _as(Stats))
+
+
+def types(cursor: str | None) -> Call[TypePage]:
+    """``GET /types``: one page."""
+    return Call("GET", "/types", _as(TypePage), query={"cursor": cursor} if cursor else None)
 
 
 def health() -> Call[Health]:
