@@ -86,10 +86,11 @@ def test_the_commands_show_and_change_jobs(dev: Dev, dilamme_: Run) -> None:
     assert dilamme_("cancel", found).stdout == f"{found}  cancelled\n"
     assert "cancelled" in dilamme_("list", "--type", "shop.hello").stdout
     assert json.loads(dilamme_("list", "--json", "--limit", "1").stdout)[0]["id"]
-    (dead,) = {job["id"] for job in json.loads(dilamme_("list", "--status", "dead", "--json").stdout)}
+    dead = json.loads(dilamme_("submit", "shop.fail", "--wait", "--json", status=1).stdout)["id"]
+    assert dead in {job["id"] for job in json.loads(dilamme_("list", "--status", "dead", "--json").stdout)}
     assert dilamme_("replay", dead).stdout == f"{dead}  pending\n"
     wait_until(lambda: "dead" in dilamme_("show", dead).stdout)
-    assert dilamme_("replay", "--type", "shop.fail").stdout == "1 replayed\n"
+    assert re.fullmatch(r"[12] replayed\n", dilamme_("replay", "--type", "shop.fail").stdout)
     assert "workers:" in dilamme_("stats").stdout
     assert re.search(r"shop\.fail +1 +1 ", dilamme_("types").stdout)
     assert "shop.hello" in {one["type"] for one in json.loads(dilamme_("types", "--json").stdout)}

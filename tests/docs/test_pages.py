@@ -12,8 +12,8 @@ from tests.support.pages import PAGES, ROOT, anchors, blocks, links, text, witho
 TARGETS = set(re.findall(r"^([a-z-]+(?:%|_[a-z]+)?):", text("Makefile"), re.MULTILINE))
 # Where a path that a page names may begin, beside its own folder.
 BASES = [ROOT, ROOT / "shared" / "dilamme"]
-# Files that only a running stack, or a build, makes.
-MADE = {".data", ".venv-sam", ".venv-bench", "stack.json"}
+# Files that only a running stack, a build, or `dilamme new` makes.
+MADE = {".data", ".venv-sam", ".venv-bench", "stack.json", ".dilamme", "jobs/", "test_hello.py", "requirements.txt"}
 
 
 def name_of(page: Path) -> str:
