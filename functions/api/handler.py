@@ -10,9 +10,9 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from dilamme import session, settings
 from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem
 from dilamme.aws.invoke import prepare
-from dilamme.aws.parameters import Id, Key, uuid_of
+from dilamme.aws.parameters import Id, Key, refuse_unknown, uuid_of
 from dilamme.aws.telemetry import set_up
-from dilamme.domain.errors import DatabaseReadOnly, Fault, InvalidInput, NotFound
+from dilamme.domain.errors import DatabaseReadOnly, NotFound
 from dilamme.domain.job import Status
 from dilamme.domain.patterns import TYPE_PATTERN
 from dilamme.store.connection import Connection
@@ -31,7 +31,13 @@ from dilamme.wire.answers import (
     Stats,
     TypePage,
 )
-from dilamme.wire.requests import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX, Batch, DeadLetters, Submission
+from dilamme.wire.requests import (
+    BATCH_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    Batch,
+    DeadLetters,
+    Submission,
+)
 from dilamme.wire.why import Why
 
 # An escaped payload has up to three times its size; the rest is for a thousand dependencies and white space.
@@ -40,6 +46,7 @@ BODY_BYTES_MAX = {
     "/jobs/batch": BATCH_BYTES_MAX,
     "/dead-letters/replay": 4096,
 }
+TYPES_PARAMETERS = {"limit", "cursor"}
 LIST_PARAMETERS = {"status", "type", "priority", "seriesId", "limit", "cursor"}
 
 logger, _ = set_up("api")
@@ -107,9 +114,7 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=read.PAGE_JOBS_MAX)] = 50,
     cursor: Annotated[str | None, Query(description="The nextCursor of the page before.")] = None,
 ) -> JobPage:
-    # Ignored, a filter with a misspelt name would list everything.
-    if unknown := set(app.current_event.query_string_parameters) - LIST_PARAMETERS:
-        raise InvalidInput(*(Fault(f"/{name}", "is not a known parameter") for name in sorted(unknown)))
+    refuse_unknown(app.current_event.query_string_parameters, LIST_PARAMETERS)
     wanted = Filter(status, job_type, priority, series_id)
     return read.list_jobs(session.connection(), configuration, wanted, limit, cursor)
 
@@ -211,8 +216,7 @@ def list_types(
     limit: Annotated[int, Query(ge=1, le=read.PAGE_TYPES_MAX)] = read.PAGE_TYPES_MAX,
     cursor: Annotated[str | None, Query(pattern=TYPE_PATTERN, description="The nextCursor of the page before.")] = None,
 ) -> TypePage:
-    if unknown := set(app.current_event.query_string_parameters) - {"limit", "cursor"}:
-        raise InvalidInput(*(Fault(f"/{name}", "is not a known parameter") for name in sorted(unknown)))
+    refuse_unknown(app.current_event.query_string_parameters, TYPES_PARAMETERS)
     return read.list_types(session.connection(), configuration, limit, cursor)
 
 

@@ -1,4 +1,8 @@
-"""One build and one set of servers for all tests in containers. `make sam-test` runs them; they take some minutes."""
+"""One build and one set of servers for all tests in containers. `make sam-test` runs them; they take some minutes.
+
+The build is that of a new application, as `dilamme new` and `dilamme build` make it: what holds there holds for every user. That this
+repository's own root can be built too, `test_build.py` looks at.
+"""
 
 import os
 import tempfile
@@ -7,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from dilamme_cli.build import build
+from dilamme_cli.new import make
+from dilamme_local.application import load
 from tests.sam.stack import MIGRATE, NotPossible, SamStack
 
 if os.environ.get("SAM_TESTS") != "1":
@@ -23,7 +30,8 @@ def stack() -> Iterator[SamStack]:
         except NotPossible as reason:
             pytest.skip(str(reason))
         try:
-            stack.build()
+            make(Path(folder) / "shop")
+            stack.build(checkout=build(load(Path(folder) / "shop")))
             stack.migrated = stack.invoke(MIGRATE, {})
             yield stack
         finally:

@@ -42,6 +42,11 @@ def trigger(stack: SamStack) -> None:
     assert answer["StatusCode"] == 202
 
 
+def test_an_applications_own_handler_runs_in_its_container(served: SamStack) -> None:
+    job = post(served, "/jobs", {"type": "shop.hello", "payload": {"name": "Ada"}})
+    assert until_ended(served, [job["id"]])[job["id"]]["result"] == {"hello": "Ada"}
+
+
 def test_a_posted_dag_runs_to_its_end(served: SamStack) -> None:
     jobs = [
         {"type": "demo.echo", "payload": {"step": "a"}, "ref": "a"},

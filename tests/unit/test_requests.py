@@ -173,6 +173,26 @@ def test_a_strange_name_is_escaped_in_its_pointer() -> None:
     assert faults(**strange) == (Fault("/a~1b~0c", "is not a known field: remove it or correct its name"),)
 
 
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("pryority", "priority"),
+        ("maxAttempt", "maxAttempts"),
+        ("max_attempt", "max_attempts"),
+        ("dependencyId", "dependencyIds"),
+    ],
+)
+def test_a_misspelt_field_is_told_what_was_probably_meant(name: str, known: str) -> None:
+    misspelt: dict[str, Any] = {name: 1}
+    assert faults(**misspelt) == (Fault(f"/{name}", f"is not a known field: did you mean '{known}'?"),)
+
+
+def test_only_the_first_misspelt_fields_are_compared() -> None:
+    misspelt: dict[str, Any] = {f"priority{number}": 1 for number in range(20)}
+    told = faults(**misspelt)
+    assert ["did you mean" in fault.detail for fault in told] == [True] * 10 + [False] * 10
+
+
 @pytest.mark.parametrize("name", [*Submission.model_fields, *BatchSubmission.model_fields, "unknown"])
 def test_what_is_refused_is_not_repeated_since_it_may_be_a_secret(name: str) -> None:
     secret: Any = "S3CR3T VALUE"

@@ -1,13 +1,14 @@
 """Parameters that several of the API's routes have."""
 
+from collections.abc import Iterable
 from typing import Annotated
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
-from dilamme.domain.errors import NotFound
+from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN
-from dilamme.wire.requests import ID_FORM
+from dilamme.wire.requests import HINTS_MAX, ID_FORM, nearest
 
 Id = Annotated[str, Path(description="The id, a UUID.")]
 Key = Annotated[
@@ -29,3 +30,21 @@ def uuid_of(text: str, kind: str) -> UUID:
     if ID_FORM.fullmatch(text):
         return UUID(text)
     raise NotFound(f"no {kind} has the id {text}")
+
+
+def refuse_unknown(sent: Iterable[str], known: set[str]) -> None:
+    """Refuses parameters of the query that have another name: ignored, a misspelt filter would list everything.
+
+    Raises:
+        InvalidInput: there is such a one; each fault says which name was probably meant.
+    """
+    faults: list[Fault] = []
+    for name in sorted({*sent} - known):
+        near = nearest(name, known) if len(faults) < HINTS_MAX else ""
+        faults.append(
+            Fault(
+                f"/{name}", f"is not a known parameter: did you mean '{near}'?" if near else "is not a known parameter"
+            )
+        )
+    if faults:
+        raise InvalidInput(*faults)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn, TypeVar
 from uuid import UUID
@@ -34,6 +34,7 @@ BATCH_DEPENDENCIES_MAX = 50_000  # stored in half a second to a second; all to a
 INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
 FIELDS_MAX = 50
 REPLAY_JOBS_MAX = 1_000
+HINTS_MAX = 10  # of a request; a batch has room for half a million misspelt fields
 
 # datetime.fromisoformat alone accepts far more than RFC 3339 (weeks, no zone, no seconds).
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
@@ -193,9 +194,30 @@ def parse(model: type[S], fields: Mapping[str, Any], index: int | None = None) -
 
 def invalid_input(errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidInput:
     """Pydantic's errors as one of ours, without the first ``skip`` parts of each location."""
-    faults = [Fault(pointer(error["loc"][skip:]), detail(error)) for error in errors]
+    faults = [
+        Fault(pointer(error["loc"][skip:]), (place < HINTS_MAX and _meant(error)) or detail(error))
+        for place, error in enumerate(errors)
+    ]
     too_large = all(error["type"] == _TOO_LARGE for error in errors)
     return (TooLarge if too_large else InvalidInput)(*faults)
+
+
+def _meant(error: Mapping[str, Any]) -> str:
+    if error["type"] != "extra_forbidden":
+        return ""
+    names = list(BatchSubmission.model_fields)
+    known = [*Batch.model_fields, *DeadLetters.model_fields, *names, *map(to_camel, names)]
+    near = nearest(str(error["loc"][-1]), known)
+    return near and f"is not a known field: did you mean '{near}'?"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, or an empty string."""
+    if len(name) > 100:
+        return ""
+    import difflib  # noqa: PLC0415  it costs milliseconds of a cold start, and such a slip is rare
+
+    return next(iter(difflib.get_close_matches(name, list(dict.fromkeys(known)), n=1)), "")
 
 
 def detail(error: Mapping[str, Any]) -> str:
