@@ -21,7 +21,7 @@ SAM_OFFLINE := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0
 READY := .venv/ready .venv/ready-worker
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-lowest test-pgbouncer mutants audit check format sql soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
+.PHONY: help run test test-fast test-shop test-lowest test-pgbouncer mutants audit check format sql soak recovery bench docs lock clean sam-validate sam-test sam-local deploy
 
 help: ## lists the targets
 	@echo 'make …'
@@ -60,6 +60,10 @@ check: $(READY) ## lints, checks the format and the types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+# An application as users write one, in an environment of its own; from the checkout, so that it meets this version.
+test-shop: .venv-shop/ready ## runs the tests of examples/shop: orders, payments, images, mail
+	@cd examples/shop && PYTHONPATH=../..:../../shared ../../.venv-shop/bin/python -m pytest -p dilamme.testing.plugin $(ARGS)
 
 test-pgbouncer: $(READY) ## runs integration and e2e through PgBouncer on PostgreSQL 15 (minutes; ARGS='tests/e2e')
 	@tests/through-pgbouncer $(ARGS)
@@ -127,13 +131,14 @@ lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs
 	$(COMPILE) --constraint requirements.lock $(RUNTIME_BRINGS:%=--no-emit-package %) \
 		--output-file layers/dependencies/requirements.txt
 	$(COMPILE) --extra local --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) --extra testing --group shop --constraint requirements.lock --output-file requirements-shop.lock
 	$(COMPILE) --resolution lowest-direct --extra local --group test --output-file requirements-lowest.lock
 	uv pip compile requirements-sam.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-strip-extras --quiet --output-file requirements-sam.lock
 	@$(BIN)/python -m tools.pin_both_ways requirements-sam.lock
 
 clean: ## removes the environment and the caches; the data in .data stays
-	rm -rf .venv .venv-sam .venv-bench .venv-lowest benchmarks/node/node_modules .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
+	rm -rf .venv .venv-sam .venv-bench .venv-lowest .venv-shop benchmarks/node/node_modules .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info shared/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prints nothing, or why this Python will not do; as an error of make's own it is one line. `true`: of a command that ends

@@ -3,6 +3,7 @@
 What it needs is imported by the fixtures: a run of tests that use none of them pays nothing.
 """
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -76,7 +77,8 @@ def dilamme_worker(
     from dilamme.usecases import wake  # noqa: PLC0415
 
     for name, value in dilamme_application.local.items():
-        monkeypatch.setenv(name, value)
+        if name not in os.environ:  # as in `dilamme dev`: the surroundings go before the file
+            monkeypatch.setenv(name, value)
     load_jobs(dilamme_application.jobs, demo=False)
     registry.resolve_shapes()
     ours = {

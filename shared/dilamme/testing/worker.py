@@ -15,6 +15,7 @@ from dilamme.store.connection import connect
 from dilamme.testing.database import Database
 from dilamme.testing.process import WorkerProcess
 from dilamme.usecases.read import find_job
+from dilamme.usecases.replay import replay_job
 from dilamme.wire.answers import JobView
 
 RUNS_MAX = 1_000
@@ -86,6 +87,15 @@ class Worker:
         raise AssertionError(
             f"there is still something to run after {RUNS_MAX} moves of the clock: a series has no end"
         )
+
+    def replay(self, job_id: UUID) -> None:
+        """Brings a dead job back, with fresh attempts.
+
+        Raises:
+            dilamme.Conflict, dilamme.NotFound: it is not dead, or not there.
+        """
+        with closing(connect(self.database.url)) as connection:
+            replay_job(connection, job_id)
 
     def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Moves the database's clock forwards; nothing runs by that."""

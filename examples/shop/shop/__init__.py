@@ -1,0 +1,1 @@
+"""The shop: what its web application and its handlers share."""
