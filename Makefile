@@ -132,7 +132,7 @@ lock: $(READY) ## resolves the lock files and the dependencies layer anew (needs
 		--output-file layers/dependencies/requirements.txt
 	$(COMPILE) --extra local --group bench --constraint requirements.lock --output-file requirements-bench.lock
 	$(COMPILE) --extra testing --group shop --constraint requirements.lock --output-file requirements-shop.lock
-	$(COMPILE) --resolution lowest-direct --extra local --group test --output-file requirements-lowest.lock
+	$(COMPILE) --resolution lowest-direct --extra testing --group test --output-file requirements-lowest.lock
 	uv pip compile requirements-sam.in --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-strip-extras --quiet --output-file requirements-sam.lock
 	@$(BIN)/python -m tools.pin_both_ways requirements-sam.lock
