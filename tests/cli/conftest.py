@@ -11,6 +11,7 @@ import pytest
 from tests.support.checkout import CHECKOUT
 
 HANDLERS = """
+import os
 import time
 from dilamme import job
 
@@ -25,7 +26,8 @@ def fail(payload, context):
 
 @job("shop.slow")
 def slow(payload, context):
-    time.sleep(payload)
+    while payload and not os.path.exists(payload):
+        time.sleep(0.02)
     return "version 1"
 """
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

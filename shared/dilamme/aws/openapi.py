@@ -95,7 +95,8 @@ def _with_public_reference(part: dict[str, Any]) -> dict[str, Any]:
 def _codes(error: type[DilammeError] = DilammeError) -> Iterator[str]:
     yield error.code
     for kind in error.__subclasses__():
-        yield from _codes(kind)
+        if not kind.__module__.startswith("dilamme.client."):  # which no answer of the API's means
+            yield from _codes(kind)
 
 
 def page(app: APIGatewayHttpResolver) -> str:

@@ -193,7 +193,7 @@ def leak_descriptors(payload: Any, context: Any) -> None:
 
 
 @job("bad.threads", max_attempts=1)
-def leak_threads(payload: float, context: Any) -> None:
+def leak_threads(payload: Any, context: Any) -> None:
     """Makes no more threads possible for a while, in this process."""
     note(context, "start")
     threading.stack_size(2**46)
