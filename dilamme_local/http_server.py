@@ -78,9 +78,8 @@ class Server(socketserver.ThreadingTCPServer):
             _hang_up(connection)
 
     def wait_for(self, connection: socket.socket) -> None:
-        """Notes that this client's next request has yet to come."""
-        self._waited_for.pop(connection, None)
-        self._waited_for[connection] = None
+        """Notes that this client's next request has yet to come; its place in the order is that of the first note."""
+        self._waited_for.setdefault(connection, None)
 
     def answers(self, connection: socket.socket) -> None:
         """Notes that its request has come whole."""
