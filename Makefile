@@ -11,7 +11,7 @@ BLOCK ?=
 SOAK_SECONDS ?= 120
 SOAK_SEED ?=
 ROUNDS ?= 20
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)' 2>/dev/null || echo 1)
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 1)
 export PORT DATA_DIR SOAK_SECONDS SOAK_SEED
 # How the user's own Python is to behave is no setting of ours: with -W error or another home, nothing would start.
 unexport PYTHONHOME PYTHONINSPECT PYTHONIOENCODING PYTHONOPTIMIZE PYTHONPATH PYTHONSAFEPATH PYTHONSTARTUP PYTHONWARNINGS
@@ -39,7 +39,7 @@ FAST := tests/docs tests/template tests/unit tests/mutants/test_faults.py::test_
 	$(patsubst %,tests/functions/test_%.py,api_submit api_idempotency worker_events rescue_events) \
 	$(patsubst %,tests/integration/test_%.py,exactness idempotency retry series schema)
 
-test: $(READY) ## runs the tests, WORKERS=4 files at a time (one for each core); ARGS='tests/unit -k heap' for some of them, one after the other
+test: $(READY) ## runs the tests, WORKERS=4 files at a time (one more than there are cores, since many wait); ARGS='tests/unit -k heap' for some of them, one after the other
 	@$(PYTEST) $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-fast: $(READY) ## runs in a minute what to run at every save: units, template, documents, and the heart of the rest
