@@ -118,7 +118,20 @@ class Stack:
 
         Returns the error if the handlers cannot be imported: then the jobs wait for the next call.
         """
-        return self.dispatcher.renew("worker")
+        error = self.dispatcher.renew("worker")
+        if error is None:
+            self._try_again_what_was_unknown()
+        return error
+
+    def _try_again_what_was_unknown(self) -> None:
+        """Whoever saves a handler and submits its first job at once would else wait until that job is looked at again."""
+        with psycopg.connect(self.database_url) as connection:
+            known = connection.execute(
+                "UPDATE dilamme.jobs SET ready_at = dilamme.clock() WHERE status = 'pending' AND unknown_since IS NOT NULL"
+                " AND ready_at > dilamme.clock()"
+            ).rowcount
+        if known:
+            self.clock.trigger()
 
     def _start_database(self, port: int) -> None:
         if self.options.database_url is not None:

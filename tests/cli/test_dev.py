@@ -134,6 +134,15 @@ def test_a_save_is_seen_by_the_next_job_and_what_runs_is_let_end(dev: Dev, dilam
     assert (ended["result"], ended["attempt"]) == ("version 1", 1)
 
 
+def test_a_job_that_came_before_its_handler_is_tried_again_when_that_is_saved(dev: Dev, dilamme_: Run) -> None:
+    early = json.loads(dilamme_("submit", "shop.early", "--json").stdout)["id"]
+    dev.see("unknown  shop.early")
+    save(
+        dev.application, "from dilamme import job\n\n@job('shop.early')\ndef early(payload, context): ...\n", "early.py"
+    )
+    wait_until(lambda: "completed" in dilamme_("show", early).stdout, seconds=20)
+
+
 def test_jobs_wait_while_a_module_cannot_be_imported(dev: Dev, dilamme_: Run) -> None:
     save(dev.application, "import nothing_of_this_name\n", "broken.py")
     text = dev.see("jobs wait until this is mended: jobs/broken.py:1: ModuleNotFoundError")
