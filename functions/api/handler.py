@@ -10,7 +10,15 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from dilamme import session, settings
 from dilamme.aws.http import JSON, Door, MethodNotAllowed, admit, answers, as_answer, problem
 from dilamme.aws.invoke import prepare
-from dilamme.aws.parameters import Id, Key, refuse_unknown, uuid_of
+from dilamme.aws.parameters import (
+    BODY_BYTES_MAX,
+    LIST_PARAMETERS,
+    TYPES_PARAMETERS,
+    Id,
+    Key,
+    refuse_unknown,
+    uuid_of,
+)
 from dilamme.aws.telemetry import set_up
 from dilamme.domain.errors import DatabaseReadOnly, NotFound
 from dilamme.domain.job import Status
@@ -32,22 +40,11 @@ from dilamme.wire.answers import (
     TypePage,
 )
 from dilamme.wire.requests import (
-    BATCH_BYTES_MAX,
-    PAYLOAD_BYTES_MAX,
     Batch,
     DeadLetters,
     Submission,
 )
 from dilamme.wire.why import Why
-
-# An escaped payload has up to three times its size; the rest is for a thousand dependencies and white space.
-BODY_BYTES_MAX = {
-    "/jobs": 4 * PAYLOAD_BYTES_MAX,
-    "/jobs/batch": BATCH_BYTES_MAX,
-    "/dead-letters/replay": 4096,
-}
-TYPES_PARAMETERS = {"limit", "cursor"}
-LIST_PARAMETERS = {"status", "type", "priority", "seriesId", "limit", "cursor"}
 
 logger, _ = set_up("api")
 configuration = settings.load()

@@ -11,8 +11,8 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from dilamme.aws import openapi
+from dilamme.aws.parameters import LIST_PARAMETERS
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN, IN_WORDS, TYPE_PATTERN
-from functions.api import handler as api
 from tests.functions.door import get, post, submit
 from tools import openapi_file
 
@@ -100,7 +100,7 @@ def test_the_document_describes_what_may_be_asked(document: dict[str, Any]) -> N
     assert (job["properties"]["priority"]["minimum"], job["properties"]["priority"]["maximum"]) == (1, 3)
     assert "default" not in job["properties"]["payload"]
     parameters = {parameter["name"] for parameter in document["paths"]["/jobs"]["get"]["parameters"]}
-    assert parameters == api.LIST_PARAMETERS
+    assert parameters == LIST_PARAMETERS
     (key,) = document["paths"]["/jobs"]["post"]["parameters"]
     assert (key["name"].lower(), key["in"], key["required"]) == ("idempotency-key", "header", False)
 

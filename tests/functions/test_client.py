@@ -15,7 +15,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 import dilamme
-from dilamme.client import AsyncClient, Client, Refused, Unreachable, calls
+from dilamme.client import AsyncClient, Client, Refused, Unreachable
 from dilamme.domain.job import Status
 from dilamme.domain.outcome import Complete
 from dilamme.handlers.registry import Registry
@@ -46,8 +46,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "PAUSES_SECONDS", (0.0,) * 4)
-    monkeypatch.setattr("dilamme.client.PAUSES_SECONDS", (0.0,) * 4)
+    monkeypatch.setattr("dilamme.client.sending.PAUSES_SECONDS", (0.0,) * 4)
 
 
 def moment(at: datetime) -> datetime:

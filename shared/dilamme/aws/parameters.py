@@ -8,7 +8,17 @@ from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN
-from dilamme.wire.requests import HINTS_MAX, ID_FORM, nearest
+from dilamme.wire.misspelt import HINTS_MAX, nearest
+from dilamme.wire.requests import BATCH_BYTES_MAX, ID_FORM, PAYLOAD_BYTES_MAX
+
+# An escaped payload has up to three times its size; the rest is for a thousand dependencies and white space.
+BODY_BYTES_MAX = {
+    "/jobs": 4 * PAYLOAD_BYTES_MAX,
+    "/jobs/batch": BATCH_BYTES_MAX,
+    "/dead-letters/replay": 4096,
+}
+TYPES_PARAMETERS = {"limit", "cursor"}
+LIST_PARAMETERS = {"status", "type", "priority", "seriesId", "limit", "cursor"}
 
 Id = Annotated[str, Path(description="The id, a UUID.")]
 Key = Annotated[

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn, TypeVar
 from uuid import UUID
@@ -25,6 +25,7 @@ from dilamme.domain.errors import Fault, InvalidInput, TooLarge, pointer
 from dilamme.domain.job import VERSION_MAX, OnDependencyFailure
 from dilamme.domain.patterns import IN_WORDS, REF_PATTERN, TYPE_PATTERN
 from dilamme.wire.canonical_json import as_kept, json_text
+from dilamme.wire.misspelt import HINTS_MAX, nearest
 
 PAYLOAD_BYTES_MAX = 256 * 1024
 BATCH_JOBS_MAX = 1_000
@@ -34,7 +35,6 @@ BATCH_DEPENDENCIES_MAX = 50_000  # stored in half a second to a second; all to a
 INTERVAL_SECONDS_MAX = 10 * 365 * 86_400
 FIELDS_MAX = 50
 REPLAY_JOBS_MAX = 1_000
-HINTS_MAX = 10  # of a request; a batch has room for half a million misspelt fields
 
 # datetime.fromisoformat alone accepts far more than RFC 3339 (weeks, no zone, no seconds).
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
@@ -209,15 +209,6 @@ def _meant(error: Mapping[str, Any]) -> str:
     known = [*Batch.model_fields, *DeadLetters.model_fields, *names, *map(to_camel, names)]
     near = nearest(str(error["loc"][-1]), known)
     return near and f"is not a known field: did you mean '{near}'?"
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or an empty string."""
-    if len(name) > 100:
-        return ""
-    import difflib  # noqa: PLC0415  it costs milliseconds of a cold start, and such a slip is rare
-
-    return next(iter(difflib.get_close_matches(name, list(dict.fromkeys(known)), n=1)), "")
 
 
 def detail(error: Mapping[str, Any]) -> str:
