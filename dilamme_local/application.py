@@ -18,7 +18,6 @@ region = "eu-central-1"
 parameters = {AlarmEmail = "on-call@example.com"}    # of template.yaml
 """
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.misspelt import nearest
 from dilamme.settings import PREFIX, Settings, read
 from dilamme_local.errors import StackError
 
@@ -184,8 +184,8 @@ def _sentence(fault: Any) -> str:
 
 
 def _meant(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f": did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+    near = nearest(name, known)
+    return f": did you mean {near}?" if near else f"; known are {', '.join(known)}"
 
 
 def _text(value: Scalar) -> str:

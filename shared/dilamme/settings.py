@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dilamme.domain.errors import ConfigurationError
+from dilamme.domain.misspelt import nearest
 from dilamme.domain.policy import Policy
 from dilamme.domain.retry import SECONDS_MAX
 
@@ -170,12 +171,10 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     unknown = [name for name, value in environment.items() if name.startswith(PREFIX) and value and name not in known]
     sentences = []
     for name in sorted(unknown):
-        import difflib  # noqa: PLC0415  it costs milliseconds of a cold start, and such a slip is rare
-
         # Without the prefix, which would make any two names alike.
         names = [other.removeprefix(PREFIX) for other in known]
-        near = difflib.get_close_matches(name.removeprefix(PREFIX), names, n=1)
-        meant = f": did you mean {PREFIX}{near[0]}?" if near else ""
+        near = nearest(name.removeprefix(PREFIX), names)
+        meant = f": did you mean {PREFIX}{near}?" if near else ""
         sentences.append(f"{name} is no setting of Dilamme, and nothing reads it{meant}")
     return sentences
 

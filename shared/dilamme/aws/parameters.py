@@ -7,8 +7,8 @@ from uuid import UUID
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
 from dilamme.domain.errors import Fault, InvalidInput, NotFound
+from dilamme.domain.misspelt import HINTS_MAX, nearest
 from dilamme.domain.patterns import IDEMPOTENCY_KEY_PATTERN
-from dilamme.wire.misspelt import HINTS_MAX, nearest
 from dilamme.wire.requests import BATCH_BYTES_MAX, ID_FORM, PAYLOAD_BYTES_MAX
 
 # An escaped payload has up to three times its size; the rest is for a thousand dependencies and white space.

@@ -23,9 +23,9 @@ from pydantic_core import PydanticCustomError
 
 from dilamme.domain.errors import Fault, InvalidInput, TooLarge, pointer
 from dilamme.domain.job import VERSION_MAX, OnDependencyFailure
+from dilamme.domain.misspelt import HINTS_MAX, nearest
 from dilamme.domain.patterns import IN_WORDS, REF_PATTERN, TYPE_PATTERN
 from dilamme.wire.canonical_json import as_kept, json_text
-from dilamme.wire.misspelt import HINTS_MAX, nearest
 
 PAYLOAD_BYTES_MAX = 256 * 1024
 BATCH_JOBS_MAX = 1_000
