@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from dilamme.aws.http import PROBLEM_TYPE
-from dilamme.domain.errors import DilammeError
+from dilamme.domain.errors import PROBLEM_TYPE, DilammeError
 from functions.api import handler as api  # with it, every module that defines an error
 
 PAGE = Path(__file__).parents[2] / "docs" / "problems.md"

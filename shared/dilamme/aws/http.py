@@ -14,6 +14,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 from dilamme.domain.errors import (
+    PROBLEM_TYPE,
     DatabaseReadOnly,
     DatabaseUnavailable,
     DilammeError,
@@ -30,10 +31,6 @@ from dilamme.wire.strict_json import Malformed
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
-# A URN, since a program compares the type: a path would be another URI at each deployment (RFC 9457, 3.1.1), and an https or
-# a tag URI would need a domain of the project's own. In `type`, not in a member beside it: `about:blank` would say that
-# nothing but the status is known, while one status has several problems.
-PROBLEM_TYPE = "urn:dilamme:problem:"
 FAULTS_MAX = 100
 POINTER_CHARACTERS_MAX = 300  # an unknown field's name may be as long as the body
 _RETRY_AFTER_SECONDS = "2"

@@ -9,8 +9,8 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, openapi
 from aws_lambda_powertools.event_handler.openapi.models import Tag
 from aws_lambda_powertools.event_handler.openapi.swagger_ui import generate_swagger_html
 
-from dilamme.aws.http import PROBLEM_JSON, PROBLEM_TYPE
-from dilamme.domain.errors import DilammeError
+from dilamme.aws.http import PROBLEM_JSON
+from dilamme.domain.errors import PROBLEM_TYPE, DilammeError
 
 TITLE = "Dilamme"
 VERSION = "1"

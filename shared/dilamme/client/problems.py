@@ -1,13 +1,10 @@
 """Problem documents (RFC 9457) as the exceptions that `dilamme.submit` raises."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from dilamme.domain import errors
-from dilamme.domain.errors import DilammeError, Fault, InvalidInput
-
-PREFIX = "urn:dilamme:problem:"
+from dilamme.domain.errors import PROBLEM_TYPE, DilammeError, Fault, InvalidInput
 
 
 class Unreachable(DilammeError):
@@ -33,7 +30,7 @@ def problem_in(status: int, content: bytes) -> DilammeError:
         told = None
     if not isinstance(told, dict):
         told = {}
-    code = str(told.get("type", "")).removeprefix(PREFIX)
+    code = str(told.get("type", "")).removeprefix(PROBLEM_TYPE)
     detail = str(
         told.get("detail") or told.get("message") or f"the answer was {status}, without a word that can be read"
     )
@@ -46,10 +43,6 @@ def problem_in(status: int, content: bytes) -> DilammeError:
     return error
 
 
-def _kinds(root: type[DilammeError]) -> Iterator[type[DilammeError]]:
-    yield root
-    for kind in root.__subclasses__():
-        yield from _kinds(kind)
-
-
-_BY_CODE = {kind.code: kind for kind in _kinds(DilammeError) if kind.__module__ == errors.__name__}
+_BY_CODE = {
+    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DilammeError)
+}

@@ -8,6 +8,11 @@ A lost race is not among them: it is an empty result (CONTRIBUTING says why).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# With a code, the type of a problem document. A URN, since a program compares the type: a path would be another URI at each
+# deployment (RFC 9457, 3.1.1), and an https or a tag URI would need a domain of the project's own. In `type`, not in a member
+# beside it: `about:blank` would say that nothing but the status is known, while one status has several problems.
+PROBLEM_TYPE = "urn:dilamme:problem:"
+
 
 class DilammeError(Exception):
     """The root of what this project raises on purpose."""
