@@ -5,12 +5,12 @@ one is refused where it is submitted, not where it fails to run.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 from uuid import UUID
 
 from dilamme.domain.errors import ConfigurationError, Fault, InvalidInput
+from dilamme.domain.job_options import JobOptions
 from dilamme.handlers.context import Context
 from dilamme.handlers.misfit import Misfit
 from dilamme.handlers.registry import JobType, Registry
@@ -25,28 +25,16 @@ R = TypeVar("R", covariant=True)  # noqa: PLC0105
 U = TypeVar("U", bound=Upcast)
 
 
-class InBatch(TypedDict, total=False):
+class InBatch(JobOptions, total=False):
     """The fields of a job in a batch, beside type and payload, as `dilamme.submit_many` takes them."""
 
-    priority: int
-    scheduled_at: datetime | None
-    interval_seconds: int | None
-    dependency_ids: Sequence[UUID]
-    max_attempts: int | None
-    on_dependency_failure: str
     ref: str | None
     dependency_refs: Sequence[str]
 
 
-class Alone(TypedDict, total=False):
+class Alone(JobOptions, total=False):
     """The arguments of `dilamme.submit`, beside connection, type and payload."""
 
-    priority: int
-    scheduled_at: datetime | None
-    interval_seconds: int | None
-    dependency_ids: Sequence[UUID]
-    max_attempts: int | None
-    on_dependency_failure: str
     idempotency_key: str | None
 
 

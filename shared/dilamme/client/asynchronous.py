@@ -1,8 +1,8 @@
 """`AsyncClient`."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
@@ -10,8 +10,8 @@ from uuid import UUID
 import httpx
 
 from dilamme.client import calls
-from dilamme.client.calls import POLL_SECONDS, Call, Filters, JobOptions
-from dilamme.client.sending import address, pause_before, silence
+from dilamme.client.calls import Call, Filters, Options, Page
+from dilamme.client.sending import Patience, address, pause_before, silence
 from dilamme.client.signing import auth_for
 from dilamme.wire.answers import (
     BatchedJob,
@@ -27,6 +27,7 @@ from dilamme.wire.answers import (
 from dilamme.wire.why import Why
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Page)
 
 
 class AsyncClient:
@@ -63,7 +64,7 @@ class AsyncClient:
         payload: Any = None,
         *,
         idempotency_key: str | None = None,
-        **options: Unpack[JobOptions],
+        **options: Unpack[Options],
     ) -> JobView:
         """As `Client.submit`."""
         return await self._run(calls.submit(type, payload, idempotency_key, options))
@@ -84,22 +85,16 @@ class AsyncClient:
 
     async def list(self, *, page_jobs: int = 100, **filters: Unpack[Filters]) -> AsyncIterator[JobSummary]:
         """As `Client.list`."""
-        cursor = None
-        while True:
-            page = await self._run(calls.page(filters, page_jobs, cursor))
+        async for page in self._pages(partial(calls.page, filters, page_jobs)):
             for job in page.jobs:
                 yield job
-            if (cursor := page.next_cursor) is None:
-                return
 
     async def wait(self, job_id: UUID | str, *, timeout_seconds: float = 60) -> JobView:
         """As `Client.wait`."""
-        ends_by, turn = time.monotonic() + timeout_seconds, 0
-        while not calls.has_ended(job := await self.get(job_id)):
-            if (left := ends_by - time.monotonic()) <= 0:
-                raise TimeoutError(f"job {job_id} is still {job.status} after {timeout_seconds:g} s")
-            await asyncio.sleep(min(left, POLL_SECONDS[min(turn, len(POLL_SECONDS) - 1)]))
-            turn += 1
+        patience = Patience(timeout_seconds)
+        # ASYNC110: the job ends elsewhere, so there is no event here to wait for.
+        while (pause := patience.pause_before_next_look(job := await self.get(job_id))) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(pause)
         return job
 
     async def cancel(self, job_id: UUID | str) -> JobView:
@@ -120,13 +115,9 @@ class AsyncClient:
 
     async def types(self) -> AsyncIterator[TypeView]:
         """As `Client.types`."""
-        cursor = None
-        while True:
-            page = await self._run(calls.types(cursor))
+        async for page in self._pages(calls.types):
             for one in page.types:
                 yield one
-            if (cursor := page.next_cursor) is None:
-                return
 
     async def stats(self) -> Stats:
         """As `Client.stats`."""
@@ -136,14 +127,20 @@ class AsyncClient:
         """As `Client.health`."""
         return await self._run(calls.health())
 
+    async def _pages(self, page_at: Callable[[str | None], Call[P]]) -> AsyncIterator[P]:
+        cursor = None
+        while True:
+            page = await self._run(page_at(cursor))
+            yield page
+            if (cursor := page.next_cursor) is None:
+                return
+
     async def _run(self, call: Call[T]) -> T:
         tried = 0
         while True:
             response = None
             try:
-                response = await self._http.request(
-                    call.method, call.path, content=call.content, params=call.query, headers=call.headers
-                )
+                response = await self._http.request(**call.sent)
             except httpx.TransportError as error:
                 if (pause := pause_before(call, tried, None)) is None:
                     raise silence(self.url, error) from error

@@ -2,18 +2,20 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypedDict, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
 from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
 
 from dilamme.client.problems import problem_in
 from dilamme.domain.errors import Fault, InvalidInput
-from dilamme.domain.job import TERMINAL, Status
+from dilamme.domain.job import Status
+from dilamme.domain.job_options import JobOptions
 from dilamme.wire.answers import (
     BatchedJob,
     BatchView,
@@ -34,18 +36,18 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 RETRIED = {429, 500, 502, 503, 504}
 PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0)  # before each repetition, unless Retry-After says more
-POLL_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
-class JobOptions(TypedDict, total=False):
-    """The arguments of a job beside its type and payload, as `dilamme.submit` has them."""
+class Page(Protocol):
+    """A page of a list."""
 
-    priority: int
-    scheduled_at: datetime | None
-    interval_seconds: int | None
-    dependency_ids: Sequence[UUID]
-    max_attempts: int | None
-    on_dependency_failure: str
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+class Options(JobOptions, total=False):
+    """The fields of a job beside its type and payload, as the API takes them."""
+
     payload_version: int | None
 
 
@@ -71,15 +73,16 @@ class Call(Generic[T]):
     repeatable: bool = True
 
     @property
-    def headers(self) -> dict[str, str]:
-        """Its headers."""
+    def sent(self) -> dict[str, Any]:
+        """The arguments of httpx's ``request``."""
         named = {"content-type": "application/json"} if self.method == "POST" else {}
-        return named | ({"idempotency-key": self.key} if self.key else {})
-
-    @property
-    def content(self) -> bytes | None:
-        """Its body."""
-        return None if self.body is None else json.dumps(self.body, ensure_ascii=False).encode()
+        return {
+            "method": self.method,
+            "url": self.path,
+            "content": None if self.body is None else json.dumps(self.body, ensure_ascii=False).encode(),
+            "params": self.query,
+            "headers": named | ({"idempotency-key": self.key} if self.key else {}),
+        }
 
     def answer(self, status: int, content: bytes) -> T:
         """The answer.
@@ -92,7 +95,7 @@ class Call(Generic[T]):
         return self.read(json.loads(content))
 
 
-def submit(type_: str, payload: Any, key: str | None, options: JobOptions) -> Call[JobView]:
+def submit(type_: str, payload: Any, key: str | None, options: Options) -> Call[JobView]:
     """``POST /jobs``. Without a key it gets one of its own, so that a repetition after a lost answer stores nothing twice."""
     return Call("POST", "/jobs", _as(JobView), job(type_, payload, options), key=key or str(uuid.uuid4()))
 
@@ -122,8 +125,7 @@ def job(type_: str, payload: Any, options: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidInput(Fault("/payload", str(error))) from None
     for name, value in options.items():
         if value is not None:
-            head, *tail = name.split("_")
-            body["".join([head, *(part.title() for part in tail)])] = _plain(value)
+            body[to_camel(name)] = _plain(value)
     return body
 
 
@@ -142,7 +144,7 @@ def page(filters: Filters, limit: int, cursor: str | None) -> Call[JobPage]:
     query = {"limit": str(limit), **({"cursor": cursor} if cursor else {})}
     for name, value in filters.items():
         if value is not None:
-            query["seriesId" if name == "series_id" else name] = str(value)
+            query[to_camel(name)] = str(value)
     return Call("GET", "/jobs", _as(JobPage), query=query)
 
 
@@ -180,11 +182,6 @@ def types(cursor: str | None) -> Call[TypePage]:
 def health() -> Call[Health]:
     """``GET /health``."""
     return Call("GET", "/health", _as(Health))
-
-
-def has_ended(view: JobView) -> bool:
-    """Is the job in a state in which it stays?"""
-    return view.status in TERMINAL
 
 
 def _as(model: type[M]) -> Callable[[Any], M]:

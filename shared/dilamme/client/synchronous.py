@@ -1,7 +1,8 @@
 """`Client`."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
@@ -9,8 +10,8 @@ from uuid import UUID
 import httpx
 
 from dilamme.client import calls
-from dilamme.client.calls import POLL_SECONDS, Call, Filters, JobOptions
-from dilamme.client.sending import address, pause_before, silence
+from dilamme.client.calls import Call, Filters, Options, Page
+from dilamme.client.sending import Patience, address, pause_before, silence
 from dilamme.client.signing import auth_for
 from dilamme.wire.answers import (
     BatchedJob,
@@ -26,6 +27,7 @@ from dilamme.wire.answers import (
 from dilamme.wire.why import Why
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Page)
 
 
 class Client:
@@ -74,7 +76,7 @@ class Client:
         payload: Any = None,
         *,
         idempotency_key: str | None = None,
-        **options: Unpack[JobOptions],
+        **options: Unpack[Options],
     ) -> JobView:
         """Stores a job; the arguments are those of `dilamme.submit`."""
         return self._run(calls.submit(type, payload, idempotency_key, options))
@@ -93,12 +95,8 @@ class Client:
 
     def list(self, *, page_jobs: int = 100, **filters: Unpack[Filters]) -> Iterator[JobSummary]:
         """All jobs that pass the filters, newest first, fetched page by page."""
-        cursor = None
-        while True:
-            page = self._run(calls.page(filters, page_jobs, cursor))
+        for page in self._pages(partial(calls.page, filters, page_jobs)):
             yield from page.jobs
-            if (cursor := page.next_cursor) is None:
-                return
 
     def wait(self, job_id: UUID | str, *, timeout_seconds: float = 60) -> JobView:
         """The job when it is completed, dead or cancelled.
@@ -106,12 +104,9 @@ class Client:
         Raises:
             TimeoutError: it is not yet.
         """
-        ends_by, turn = time.monotonic() + timeout_seconds, 0
-        while not calls.has_ended(job := self.get(job_id)):
-            if (left := ends_by - time.monotonic()) <= 0:
-                raise TimeoutError(f"job {job_id} is still {job.status} after {timeout_seconds:g} s")
-            time.sleep(min(left, POLL_SECONDS[min(turn, len(POLL_SECONDS) - 1)]))
-            turn += 1
+        patience = Patience(timeout_seconds)
+        while (pause := patience.pause_before_next_look(job := self.get(job_id))) is not None:
+            time.sleep(pause)
         return job
 
     def cancel(self, job_id: UUID | str) -> JobView:
@@ -132,12 +127,8 @@ class Client:
 
     def types(self) -> Iterator[TypeView]:
         """The types that workers have published, by name, fetched page by page."""
-        cursor = None
-        while True:
-            page = self._run(calls.types(cursor))
+        for page in self._pages(calls.types):
             yield from page.types
-            if (cursor := page.next_cursor) is None:
-                return
 
     def stats(self) -> Stats:
         """The system at a glance."""
@@ -147,14 +138,20 @@ class Client:
         """Whether the database answers, takes writes and is migrated."""
         return self._run(calls.health())
 
+    def _pages(self, page_at: Callable[[str | None], Call[P]]) -> Iterator[P]:
+        cursor = None
+        while True:
+            page = self._run(page_at(cursor))
+            yield page
+            if (cursor := page.next_cursor) is None:
+                return
+
     def _run(self, call: Call[T]) -> T:
         tried = 0
         while True:
             response = None
             try:
-                response = self._http.request(
-                    call.method, call.path, content=call.content, params=call.query, headers=call.headers
-                )
+                response = self._http.request(**call.sent)
             except httpx.TransportError as error:
                 if (pause := pause_before(call, tried, None)) is None:
                     raise silence(self.url, error) from error
